@@ -14,7 +14,9 @@ OBJS = \
 	src/log.o \
 	src/stream.o \
 	src/event.o \
+	src/scan.o \
 	src/append.o \
+	src/request.o \
 	src/idempotency.o \
 	src/verify.o \
 	src/digest.o \

@@ -1,0 +1,186 @@
+-- Verification: aggregates, and functions that recompute from the events.
+
+CREATE FUNCTION alvyn.contiguous_add(internal, bigint) RETURNS internal
+LANGUAGE c IMMUTABLE PARALLEL SAFE AS 'MODULE_PATHNAME', 'alvyn_contiguous_add';
+COMMENT ON FUNCTION alvyn.contiguous_add(internal, bigint) IS
+    'Transition function of contiguous';
+
+CREATE FUNCTION alvyn.contiguous_combine(internal, internal) RETURNS internal
+LANGUAGE c IMMUTABLE PARALLEL SAFE AS 'MODULE_PATHNAME', 'alvyn_contiguous_combine';
+COMMENT ON FUNCTION alvyn.contiguous_combine(internal, internal) IS
+    'Combine function of contiguous';
+
+CREATE FUNCTION alvyn.contiguous_serialize(internal) RETURNS bytea
+LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'alvyn_contiguous_serialize';
+COMMENT ON FUNCTION alvyn.contiguous_serialize(internal) IS
+    'Serialization function of contiguous';
+
+CREATE FUNCTION alvyn.contiguous_deserialize(bytea, internal) RETURNS internal
+LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'alvyn_contiguous_deserialize';
+COMMENT ON FUNCTION alvyn.contiguous_deserialize(bytea, internal) IS
+    'Deserialization function of contiguous';
+
+CREATE FUNCTION alvyn.contiguous_final(internal) RETURNS alvyn.version_report
+LANGUAGE c IMMUTABLE PARALLEL SAFE AS 'MODULE_PATHNAME', 'alvyn_contiguous_final';
+COMMENT ON FUNCTION alvyn.contiguous_final(internal) IS
+    'Final function of contiguous';
+
+CREATE AGGREGATE alvyn.contiguous(version bigint) (
+    SFUNC = alvyn.contiguous_add,
+    STYPE = internal,
+    SSPACE = 32,
+    FINALFUNC = alvyn.contiguous_final,
+    COMBINEFUNC = alvyn.contiguous_combine,
+    SERIALFUNC = alvyn.contiguous_serialize,
+    DESERIALFUNC = alvyn.contiguous_deserialize,
+    PARALLEL = SAFE
+);
+COMMENT ON AGGREGATE alvyn.contiguous(bigint) IS
+    'Are the versions first, first + 1, ... last, each once, in any order?';
+
+CREATE FUNCTION alvyn.sum_number_add(internal, jsonb, VARIADIC text[]) RETURNS internal
+LANGUAGE c IMMUTABLE PARALLEL SAFE AS 'MODULE_PATHNAME', 'alvyn_sum_number_add';
+COMMENT ON FUNCTION alvyn.sum_number_add(internal, jsonb, text[]) IS
+    'Transition function of sum_number';
+
+CREATE AGGREGATE alvyn.sum_number(data jsonb, VARIADIC path text[]) (
+    SFUNC = alvyn.sum_number_add,
+    STYPE = internal,
+    SSPACE = 128,
+    FINALFUNC = pg_catalog.numeric_sum,
+    COMBINEFUNC = pg_catalog.numeric_avg_combine,
+    SERIALFUNC = pg_catalog.numeric_avg_serialize,
+    DESERIALFUNC = pg_catalog.numeric_avg_deserialize,
+    PARALLEL = SAFE
+);
+COMMENT ON AGGREGATE alvyn.sum_number(jsonb, text[]) IS
+    'Sum of the numbers at a path of jsonb values; null when there is none';
+
+CREATE FUNCTION alvyn.digest_add(
+    internal, bigint, text, bigint, text, text, timestamptz, jsonb, jsonb, int, boolean
+) RETURNS internal
+LANGUAGE c IMMUTABLE PARALLEL SAFE AS 'MODULE_PATHNAME', 'alvyn_digest_add';
+COMMENT ON FUNCTION alvyn.digest_add(internal, bigint, text, bigint, text, text, timestamptz, jsonb, jsonb, int, boolean) IS
+    'Transition function of digest over columns';
+
+CREATE FUNCTION alvyn.digest_add(internal, alvyn.event) RETURNS internal
+LANGUAGE c IMMUTABLE PARALLEL SAFE AS 'MODULE_PATHNAME', 'alvyn_digest_add_event';
+COMMENT ON FUNCTION alvyn.digest_add(internal, alvyn.event) IS
+    'Transition function of digest over events';
+
+CREATE FUNCTION alvyn.digest_combine(internal, internal) RETURNS internal
+LANGUAGE c IMMUTABLE PARALLEL SAFE AS 'MODULE_PATHNAME', 'alvyn_digest_combine';
+COMMENT ON FUNCTION alvyn.digest_combine(internal, internal) IS
+    'Combine function of digest';
+
+CREATE FUNCTION alvyn.digest_serialize(internal) RETURNS bytea
+LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'alvyn_digest_serialize';
+COMMENT ON FUNCTION alvyn.digest_serialize(internal) IS
+    'Serialization function of digest';
+
+CREATE FUNCTION alvyn.digest_deserialize(bytea, internal) RETURNS internal
+LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'alvyn_digest_deserialize';
+COMMENT ON FUNCTION alvyn.digest_deserialize(bytea, internal) IS
+    'Deserialization function of digest';
+
+CREATE FUNCTION alvyn.digest_final(internal) RETURNS text
+LANGUAGE c IMMUTABLE PARALLEL SAFE AS 'MODULE_PATHNAME', 'alvyn_digest_final';
+COMMENT ON FUNCTION alvyn.digest_final(internal) IS
+    'Final function of digest';
+
+CREATE AGGREGATE alvyn.digest(
+    "position" bigint,
+    stream_id text,
+    version bigint,
+    id text,
+    type text,
+    "time" timestamptz,
+    data jsonb,
+    metadata jsonb,
+    schema_version int,
+    snapshot boolean
+) (
+    SFUNC = alvyn.digest_add,
+    STYPE = internal,
+    SSPACE = 1024,
+    FINALFUNC = alvyn.digest_final,
+    COMBINEFUNC = alvyn.digest_combine,
+    SERIALFUNC = alvyn.digest_serialize,
+    DESERIALFUNC = alvyn.digest_deserialize,
+    PARALLEL = SAFE
+);
+COMMENT ON AGGREGATE alvyn.digest(bigint, text, bigint, text, text, timestamptz, jsonb, jsonb, int, boolean) IS
+    'Digest of the content of events, equal for equal sets in any order';
+
+CREATE AGGREGATE alvyn.digest(event alvyn.event) (
+    SFUNC = alvyn.digest_add,
+    STYPE = internal,
+    SSPACE = 1024,
+    FINALFUNC = alvyn.digest_final,
+    COMBINEFUNC = alvyn.digest_combine,
+    SERIALFUNC = alvyn.digest_serialize,
+    DESERIALFUNC = alvyn.digest_deserialize,
+    PARALLEL = SAFE
+);
+COMMENT ON AGGREGATE alvyn.digest(alvyn.event) IS
+    'Digest of the content of events as load returns them';
+
+CREATE FUNCTION alvyn.verify_slice(
+    prefix text,
+    slice int,
+    slices int
+) RETURNS alvyn.verification
+LANGUAGE c STABLE PARALLEL SAFE COST 10000000
+AS 'MODULE_PATHNAME', 'alvyn_verify_slice';
+COMMENT ON FUNCTION alvyn.verify_slice(text, int, int) IS
+    'One part of what verify checks; the parts can be checked in parallel';
+
+CREATE FUNCTION alvyn.verify(
+    prefix text DEFAULT NULL,
+    check_snapshots boolean DEFAULT false
+) RETURNS alvyn.verification
+LANGUAGE sql STABLE PARALLEL SAFE COST 10000000
+BEGIN ATOMIC
+    SELECT ROW (
+               pg_catalog.sum(v.streams),
+               pg_catalog.sum(v.source_events),
+               pg_catalog.sum(v.stored_events),
+               pg_catalog.sum(v.snapshot_events),
+               pg_catalog.min(v.first_position),
+               pg_catalog.max(v.last_position),
+               pg_catalog.sum(v.broken_streams),
+               pg_catalog.bool_and(v.ok)
+           )::alvyn.verification
+      FROM (SELECT * FROM alvyn.verify_slice(verify.prefix, 0, 4)
+            UNION ALL
+            SELECT * FROM alvyn.verify_slice(verify.prefix, 1, 4)
+            UNION ALL
+            SELECT * FROM alvyn.verify_slice(verify.prefix, 2, 4)
+            UNION ALL
+            SELECT * FROM alvyn.verify_slice(verify.prefix, 3, 4)) v;
+END;
+COMMENT ON FUNCTION alvyn.verify(text, boolean) IS
+    'Recompute from the events that the streams with a prefix, or all, are complete and in order';
+
+CREATE FUNCTION alvyn.verify_streams(
+    prefix text DEFAULT NULL
+) RETURNS SETOF alvyn.problem
+LANGUAGE c STABLE PARALLEL SAFE COST 10000000 ROWS 10
+AS 'MODULE_PATHNAME', 'alvyn_verify_streams';
+COMMENT ON FUNCTION alvyn.verify_streams(text) IS
+    'The faults of the streams with a prefix, or of all, a row each';
+
+CREATE FUNCTION alvyn.store_digest(
+    prefix text DEFAULT NULL
+) RETURNS text
+LANGUAGE sql STABLE PARALLEL SAFE COST 10000000
+BEGIN ATOMIC
+    SELECT alvyn.digest(e.position, s.stream_id, e.version, e.id, e.type, e."time",
+                        e.data, e.metadata, e.schema_version, e.snapshot)
+      FROM alvyn.events e
+      LEFT JOIN alvyn.streams s ON s.stream_no = e.stream_no
+     WHERE store_digest.prefix IS NULL
+        OR pg_catalog.starts_with(s.stream_id, store_digest.prefix);
+END;
+COMMENT ON FUNCTION alvyn.store_digest(text) IS
+    'Digest of the content of all events, or of those of the streams with a prefix';

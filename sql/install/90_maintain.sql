@@ -1,0 +1,32 @@
+-- Maintenance.
+
+CREATE FUNCTION alvyn.purge_idempotency_keys(
+    max_count int DEFAULT 10000
+) RETURNS bigint
+LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    v_count bigint;
+BEGIN
+    IF purge_idempotency_keys.max_count < 1 THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'invalid_parameter_value',
+            MESSAGE = 'argument "max_count" must be at least 1',
+            DETAIL = format('It is %s.', purge_idempotency_keys.max_count);
+    END IF;
+    DELETE FROM alvyn.idempotency_keys k
+     WHERE k.key = ANY (ARRAY(
+        SELECT o.key
+          FROM alvyn.idempotency_keys o
+         WHERE o.created_at < clock_timestamp()
+               - make_interval(secs => extract(epoch FROM current_setting('alvyn.idempotency_retention')::interval))
+         ORDER BY o.created_at
+         LIMIT purge_idempotency_keys.max_count
+           FOR UPDATE SKIP LOCKED));
+    GET DIAGNOSTICS v_count = ROW_COUNT;
+    RETURN v_count;
+END
+$$;
+COMMENT ON FUNCTION alvyn.purge_idempotency_keys(int) IS
+    'Remove idempotency keys older than alvyn.idempotency_retention, the oldest first; returns how many';

@@ -1,0 +1,37 @@
+/*-------------------------------------------------------------------------
+ *
+ * alvyn.c
+ *		Module magic and start-up.
+ *
+ * Each module defines its own settings beside the code that reads them; this
+ * file only calls them, once per backend, when the library is loaded.
+ *
+ * IDENTIFICATION
+ *		src/alvyn.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "compat.h"
+#include "fmgr.h"
+#include "idempotency.h"
+#include "log.h"
+#include "request.h"
+#include "utils/guc.h"
+
+PG_MODULE_MAGIC;
+
+void		_PG_init(void);
+
+/*
+ * Define the settings and register the callbacks of every module.
+ */
+void
+_PG_init(void)
+{
+	alvyn_log_init();
+	alvyn_request_init();
+	alvyn_idempotency_init();
+	MarkGUCPrefixReserved("alvyn");
+}

@@ -1,0 +1,53 @@
+/*-------------------------------------------------------------------------
+ *
+ * compat.h
+ *		Every difference between PostgreSQL 14 and 18, in one place.
+ *
+ * The code is written against the newest interface; an older server gets it
+ * through a macro here.  Nothing else in Alvyn asks for PG_VERSION_NUM.
+ *
+ * IDENTIFICATION
+ *		src/compat.h
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef COMPAT_H
+#define COMPAT_H
+
+#if PG_VERSION_NUM < 140000
+#error "alvyn needs PostgreSQL 14 or later"
+#endif
+
+/* 15 reserves the prefix, 14 only warned about unknown settings below it. */
+#if PG_VERSION_NUM < 150000
+#define MarkGUCPrefixReserved(prefix) EmitWarningsOnPlaceholders(prefix)
+#endif
+
+/* 15 got the materialized result of a set-returning function from one call. */
+#if PG_VERSION_NUM < 150000
+#define alvyn_materialize(fcinfo) alvyn_materialize_14(fcinfo)
+#else
+#define alvyn_materialize(fcinfo) InitMaterializedSRF(fcinfo, 0)
+#endif
+
+/* 16 added "only summarizing indexes" to the index insertion. */
+#if PG_VERSION_NUM >= 160000
+#define alvyn_insert_index_tuples(result, slot, estate, no_dup_err, conflict, arbiters) \
+	ExecInsertIndexTuples(result, slot, estate, false, no_dup_err, conflict, \
+						  arbiters, false)
+#else
+#define alvyn_insert_index_tuples(result, slot, estate, no_dup_err, conflict, arbiters) \
+	ExecInsertIndexTuples(result, slot, estate, false, no_dup_err, conflict, \
+						  arbiters)
+#endif
+
+/* 18 added instrumentation to index scans. */
+#if PG_VERSION_NUM >= 180000
+#define alvyn_index_beginscan(heap, index, snapshot, nkeys) \
+	index_beginscan(heap, index, snapshot, NULL, nkeys, 0)
+#else
+#define alvyn_index_beginscan(heap, index, snapshot, nkeys) \
+	index_beginscan(heap, index, snapshot, nkeys, 0)
+#endif
+
+#endif							/* COMPAT_H */

@@ -1,0 +1,288 @@
+/*-------------------------------------------------------------------------
+ *
+ * digest.c
+ *		An aggregate over the content of events, equal for equal sets.
+ *
+ * Each event is hashed twice with PostgreSQL's 64-bit hash under different
+ * seeds, and both hashes are added up modulo 2^64.  Addition makes the result
+ * independent of the order and lets parallel workers combine their sums;
+ * unlike exclusive-or it also notices an event that is there twice.
+ *
+ * What goes into the hash is the stored form: an event that was dumped and
+ * restored, replicated or read by another plan hashes the same, `1.10` and
+ * `1.1` do not.  The digest finds what was lost or changed by accident; it is
+ * not a seal against somebody who sets out to forge one.
+ *
+ * IDENTIFICATION
+ *		src/digest.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "access/tupdesc.h"
+#include "common/hashfn.h"
+#include "fmgr.h"
+#include "lib/stringinfo.h"
+#include "libpq/pqformat.h"
+#include "utils/builtins.h"
+#include "utils/timestamp.h"
+#include "utils/typcache.h"
+
+/* The columns of alvyn.event, which are also the arguments of the digest. */
+enum
+{
+	EVENT_POSITION,
+	EVENT_STREAM_ID,
+	EVENT_VERSION,
+	EVENT_ID,
+	EVENT_TYPE,
+	EVENT_TIME,
+	EVENT_DATA,
+	EVENT_METADATA,
+	EVENT_SCHEMA_VERSION,
+	EVENT_SNAPSHOT,
+	EVENT_NATTS
+};
+
+/* Digits and sign of a bigint. */
+#define MAXINT8LEN			20
+
+#define DIGEST_SEED_LOW		UINT64CONST(0x616c76796e2f6c6f)
+#define DIGEST_SEED_HIGH	UINT64CONST(0x616c76796e2f6869)
+
+typedef struct DigestState
+{
+	uint64		count;
+	uint64		low;
+	uint64		high;
+	StringInfoData buffer;		/* of one event, reused */
+} DigestState;
+
+PG_FUNCTION_INFO_V1(alvyn_digest_add);
+PG_FUNCTION_INFO_V1(alvyn_digest_add_event);
+PG_FUNCTION_INFO_V1(alvyn_digest_combine);
+PG_FUNCTION_INFO_V1(alvyn_digest_serialize);
+PG_FUNCTION_INFO_V1(alvyn_digest_deserialize);
+PG_FUNCTION_INFO_V1(alvyn_digest_final);
+
+static DigestState *digest_state(FunctionCallInfo fcinfo);
+static void digest_add(DigestState *state, Datum *values, bool *nulls);
+static void digest_varlena(StringInfo buffer, Datum value, bool isnull);
+static bool digest_is_derived(Datum id, Datum stream_id, Datum version);
+
+/*
+ * Transition function of alvyn.digest() over columns: add one event.
+ */
+Datum
+alvyn_digest_add(PG_FUNCTION_ARGS)
+{
+	DigestState *state = digest_state(fcinfo);
+	Datum		values[EVENT_NATTS];
+	bool		nulls[EVENT_NATTS];
+	int			i;
+
+	for (i = 0; i < EVENT_NATTS; i++)
+	{
+		values[i] = PG_GETARG_DATUM(i + 1);
+		nulls[i] = PG_ARGISNULL(i + 1);
+	}
+	digest_add(state, values, nulls);
+	PG_RETURN_POINTER(state);
+}
+
+/*
+ * Transition function of alvyn.digest() over rows of alvyn.event.
+ */
+Datum
+alvyn_digest_add_event(PG_FUNCTION_ARGS)
+{
+	DigestState *state = digest_state(fcinfo);
+
+	if (!PG_ARGISNULL(1))
+	{
+		HeapTupleHeader row = PG_GETARG_HEAPTUPLEHEADER(1);
+		TupleDesc	desc = lookup_rowtype_tupdesc(HeapTupleHeaderGetTypeId(row),
+												  HeapTupleHeaderGetTypMod(row));
+		HeapTupleData tuple;
+		Datum		values[EVENT_NATTS];
+		bool		nulls[EVENT_NATTS];
+
+		tuple.t_len = HeapTupleHeaderGetDatumLength(row);
+		ItemPointerSetInvalid(&tuple.t_self);
+		tuple.t_tableOid = InvalidOid;
+		tuple.t_data = row;
+		heap_deform_tuple(&tuple, desc, values, nulls);
+		ReleaseTupleDesc(desc);
+		digest_add(state, values, nulls);
+	}
+	PG_RETURN_POINTER(state);
+}
+
+/*
+ * Combine the sums of two workers.
+ */
+Datum
+alvyn_digest_combine(PG_FUNCTION_ARGS)
+{
+	DigestState *state = digest_state(fcinfo);
+
+	if (!PG_ARGISNULL(1))
+	{
+		DigestState *other = (DigestState *) PG_GETARG_POINTER(1);
+
+		state->count += other->count;
+		state->low += other->low;
+		state->high += other->high;
+	}
+	PG_RETURN_POINTER(state);
+}
+
+/*
+ * The sums as bytes, to be sent to the leader.
+ */
+Datum
+alvyn_digest_serialize(PG_FUNCTION_ARGS)
+{
+	DigestState *state = (DigestState *) PG_GETARG_POINTER(0);
+	StringInfoData buffer;
+
+	pq_begintypsend(&buffer);
+	pq_sendint64(&buffer, state->count);
+	pq_sendint64(&buffer, state->low);
+	pq_sendint64(&buffer, state->high);
+	PG_RETURN_BYTEA_P(pq_endtypsend(&buffer));
+}
+
+/*
+ * The sums from bytes.
+ */
+Datum
+alvyn_digest_deserialize(PG_FUNCTION_ARGS)
+{
+	bytea	   *bytes = PG_GETARG_BYTEA_PP(0);
+	DigestState *state = palloc0(sizeof(DigestState));
+	StringInfoData buffer;
+
+	initStringInfo(&buffer);
+	appendBinaryStringInfo(&buffer, VARDATA_ANY(bytes),
+						   VARSIZE_ANY_EXHDR(bytes));
+	state->count = pq_getmsgint64(&buffer);
+	state->low = pq_getmsgint64(&buffer);
+	state->high = pq_getmsgint64(&buffer);
+	pq_getmsgend(&buffer);
+	PG_RETURN_POINTER(state);
+}
+
+/*
+ * The digest: the number of events, a colon, and both sums in hexadecimal.
+ */
+Datum
+alvyn_digest_final(PG_FUNCTION_ARGS)
+{
+	DigestState empty = {0};
+	DigestState *state = &empty;
+
+	if (!PG_ARGISNULL(0))
+		state = (DigestState *) PG_GETARG_POINTER(0);
+	PG_RETURN_TEXT_P(cstring_to_text(psprintf("%llu:%016llx%016llx",
+											  (unsigned long long) state->count,
+											  (unsigned long long) state->high,
+											  (unsigned long long) state->low)));
+}
+
+/*
+ * The state in the first argument, made in the first call of the group.
+ */
+static DigestState *
+digest_state(FunctionCallInfo fcinfo)
+{
+	MemoryContext context;
+	MemoryContext old;
+	DigestState *state;
+
+	if (!AggCheckCallContext(fcinfo, &context))
+		elog(ERROR, "digest function called outside an aggregate");
+	if (!PG_ARGISNULL(0))
+		return (DigestState *) PG_GETARG_POINTER(0);
+
+	old = MemoryContextSwitchTo(context);
+	state = palloc0(sizeof(DigestState));
+	initStringInfo(&state->buffer);
+	MemoryContextSwitchTo(old);
+	return state;
+}
+
+/*
+ * Add one event, given as the columns of alvyn.event.
+ */
+static void
+digest_add(DigestState *state, Datum *values, bool *nulls)
+{
+	StringInfo	buffer = &state->buffer;
+	int64		fixed[5];
+
+	fixed[0] = nulls[EVENT_POSITION] ? 0 : DatumGetInt64(values[EVENT_POSITION]);
+	fixed[1] = nulls[EVENT_VERSION] ? 0 : DatumGetInt64(values[EVENT_VERSION]);
+	fixed[2] = nulls[EVENT_TIME] ? 0 : DatumGetTimestampTz(values[EVENT_TIME]);
+	fixed[3] = nulls[EVENT_SCHEMA_VERSION] ? 0 :
+		DatumGetInt32(values[EVENT_SCHEMA_VERSION]);
+	fixed[4] = nulls[EVENT_SNAPSHOT] ? 0 : DatumGetBool(values[EVENT_SNAPSHOT]);
+
+	/* An id that is written out counts like one that is derived. */
+	if (!nulls[EVENT_ID] && !nulls[EVENT_STREAM_ID] && !nulls[EVENT_VERSION])
+		nulls[EVENT_ID] = digest_is_derived(values[EVENT_ID],
+											values[EVENT_STREAM_ID],
+											values[EVENT_VERSION]);
+
+	resetStringInfo(buffer);
+	appendBinaryStringInfo(buffer, (char *) fixed, sizeof(fixed));
+	digest_varlena(buffer, values[EVENT_STREAM_ID], nulls[EVENT_STREAM_ID]);
+	digest_varlena(buffer, values[EVENT_ID], nulls[EVENT_ID]);
+	digest_varlena(buffer, values[EVENT_TYPE], nulls[EVENT_TYPE]);
+	digest_varlena(buffer, values[EVENT_DATA], nulls[EVENT_DATA]);
+	digest_varlena(buffer, values[EVENT_METADATA], nulls[EVENT_METADATA]);
+
+	state->count++;
+	state->low += hash_bytes_extended((unsigned char *) buffer->data,
+									  buffer->len, DIGEST_SEED_LOW);
+	state->high += hash_bytes_extended((unsigned char *) buffer->data,
+									   buffer->len, DIGEST_SEED_HIGH);
+}
+
+/*
+ * Add a value of variable length to the bytes of an event, behind its
+ * length; NULL has length -1.
+ */
+static void
+digest_varlena(StringInfo buffer, Datum value, bool isnull)
+{
+	struct varlena *plain = isnull ? NULL : PG_DETOAST_DATUM_PACKED(value);
+	int32		length = isnull ? -1 : VARSIZE_ANY_EXHDR(plain);
+
+	appendBinaryStringInfo(buffer, (char *) &length, sizeof(length));
+	if (isnull)
+		return;
+	appendBinaryStringInfo(buffer, VARDATA_ANY(plain), length);
+	if ((Pointer) plain != DatumGetPointer(value))
+		pfree(plain);
+}
+
+/*
+ * Is an id what alvyn.event_id() derives?
+ */
+static bool
+digest_is_derived(Datum id, Datum stream_id, Datum version)
+{
+	text	   *given = DatumGetTextPP(id);
+	text	   *stream = DatumGetTextPP(stream_id);
+	int			length = VARSIZE_ANY_EXHDR(stream);
+	char		digits[MAXINT8LEN + 1];
+	int			ndigits = pg_lltoa(DatumGetInt64(version), digits);
+
+	return VARSIZE_ANY_EXHDR(given) == length + 1 + ndigits &&
+		VARDATA_ANY(given)[length] == '/' &&
+		memcmp(VARDATA_ANY(given), VARDATA_ANY(stream), length) == 0 &&
+		memcmp(VARDATA_ANY(given) + length + 1, digits, ndigits) == 0;
+}

@@ -1,0 +1,323 @@
+/*-------------------------------------------------------------------------
+ *
+ * stream.c
+ *		Rows of alvyn.streams: finding, creating and locking a stream.
+ *
+ * Locking
+ *		The lock of a stream is the row lock on its row here, taken by every
+ *		append before it reads the head and kept to the end of the
+ *		transaction.  Row locks live in the rows, so one transaction can hold
+ *		any number of them; they share no number space with advisory locks;
+ *		savepoints and prepared transactions treat them as users expect.
+ *
+ *		A row that the transaction itself has just created needs no lock:
+ *		others that want the same id wait in the unique index until the
+ *		creator ends.
+ *
+ *		Both the lock and the wait can occur inside one call for many streams.
+ *		Callers go through their streams in the byte order of the ids.  Order
+ *		by stream_no would not do: a stream that one transaction is creating
+ *		has no number yet for another that wants it too.
+ *
+ * Reading under the lock
+ *		Rows are looked up with SnapshotSelf, which sees whatever is committed
+ *		at this instant and the transaction's own rows.  Under the lock of the
+ *		stream nobody else changes them, so this is the fresh snapshot an
+ *		append must read the head with, at no cost.  Before the lock, a row
+ *		can be missed that is being updated just then; the append then tries
+ *		to create it, meets it in the unique index and looks again.
+ *
+ * IDENTIFICATION
+ *		src/stream.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/tableam.h"
+#include "access/xact.h"
+#include "catalog/pg_collation.h"
+#include "commands/sequence.h"
+#include "commands/trigger.h"
+#include "compat.h"
+#include "event.h"
+#include "executor/executor.h"
+#include "fmgr.h"
+#include "request.h"
+#include "storage/lmgr.h"
+#include "stream.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/snapmgr.h"
+#include "utils/timestamp.h"
+
+PG_FUNCTION_INFO_V1(alvyn_stream_slot);
+PG_FUNCTION_INFO_V1(alvyn_stream_version);
+PG_FUNCTION_INFO_V1(alvyn_load_stream);
+PG_FUNCTION_INFO_V1(alvyn_prefix_end);
+
+static bool stream_insert(EventLog *log, LogTable *streams);
+static void stream_store(TupleTableSlot *slot, text *id, StreamRow *row);
+
+/*
+ * alvyn.stream_slot(stream_id text) returns smallint
+ *
+ * The slot of a stream id, 0 to 1023.  Frozen: see alvyn_stream_hash().
+ */
+Datum
+alvyn_stream_slot(PG_FUNCTION_ARGS)
+{
+	text	   *id = PG_GETARG_TEXT_PP(0);
+
+	PG_RETURN_INT16(alvyn_stream_hash(VARDATA_ANY(id), VARSIZE_ANY_EXHDR(id)));
+}
+
+/*
+ * alvyn.stream_version(stream_id text) returns bigint
+ *
+ * The head version of a stream as the calling statement sees it, 0 when there
+ * is none.
+ */
+Datum
+alvyn_stream_version(PG_FUNCTION_ARGS)
+{
+	text	   *id = alvyn_request_name(fcinfo, 0, "stream_id");
+	Snapshot	snapshot = GetActiveSnapshot();
+	int64		head = 0;
+	EventLog	log;
+	StreamRow	row;
+
+	alvyn_log_open_read(&log, fcinfo->flinfo->fn_oid);
+	if (alvyn_stream_find(&log, id, snapshot, &row))
+		head = Max(alvyn_event_head(&log, row.stream_no, snapshot),
+				   row.version_floor);
+	alvyn_log_close_read(&log);
+	PG_RETURN_INT64(head);
+}
+
+/*
+ * alvyn.load_stream(stream_id text, from_version bigint) returns bigint
+ *
+ * The number of a stream, or NULL when there is none; raises 22023 for
+ * arguments that alvyn.load() must refuse.
+ */
+Datum
+alvyn_load_stream(PG_FUNCTION_ARGS)
+{
+	text	   *id = alvyn_request_name(fcinfo, 0, "stream_id");
+	EventLog	log;
+	StreamRow	row;
+	bool		found;
+
+	alvyn_request_at_least(fcinfo, 1, "from_version", 1);
+
+	alvyn_log_open_read(&log, fcinfo->flinfo->fn_oid);
+	found = alvyn_stream_find(&log, id, GetActiveSnapshot(), &row);
+	alvyn_log_close_read(&log);
+	if (!found)
+		PG_RETURN_NULL();
+	PG_RETURN_INT64(row.stream_no);
+}
+
+/*
+ * alvyn.prefix_end(prefix text) returns text
+ *
+ * A value that sorts, byte by byte, behind every name that begins with
+ * "prefix".  It is the prefix filled up with the highest byte to one more than
+ * a name can have, so it is no valid text in most encodings: only compare
+ * with it.
+ */
+Datum
+alvyn_prefix_end(PG_FUNCTION_ARGS)
+{
+	text	   *prefix = PG_GETARG_TEXT_PP(0);
+	int			length = VARSIZE_ANY_EXHDR(prefix);
+	int			size = Max(length, REQUEST_MAX_NAME) + 1;
+	text	   *end = palloc(VARHDRSZ + size);
+
+	SET_VARSIZE(end, VARHDRSZ + size);
+	memcpy(VARDATA(end), VARDATA_ANY(prefix), length);
+	memset(VARDATA(end) + length, 0xff, size - length);
+	PG_RETURN_TEXT_P(end);
+}
+
+/*
+ * The slot of a stream id.
+ *
+ * 64-bit FNV-1a over the bytes of the id (Fowler, Noll, Vo), its four 16-bit
+ * quarters folded together, modulo 1024.  Consumer partitions and shards are
+ * ranges of this number, so it never changes; test/sql/stream.sql pins it.
+ */
+int16
+alvyn_stream_hash(const char *id, int length)
+{
+	uint64		hash = UINT64CONST(0xcbf29ce484222325);
+	int			i;
+
+	for (i = 0; i < length; i++)
+	{
+		hash ^= (unsigned char) id[i];
+		hash *= UINT64CONST(0x100000001b3);
+	}
+	hash ^= hash >> 32;
+	hash ^= hash >> 16;
+	return (int16) (hash % STREAM_SLOTS);
+}
+
+/*
+ * Look a stream up by its id.  Returns false when "snapshot" sees none.
+ */
+bool
+alvyn_stream_find(EventLog *log, text *id, Snapshot snapshot, StreamRow *row)
+{
+	IndexScanDesc scan;
+	ScanKeyData key;
+	bool		found;
+
+	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_TEXTEQ, PointerGetDatum(id));
+	key.sk_collation = C_COLLATION_OID;
+	scan = alvyn_index_beginscan(log->streams, log->streams_by_id, snapshot, 1);
+	index_rescan(scan, &key, 1, NULL, 0);
+	found = index_getnext_slot(scan, ForwardScanDirection, log->stream_slot);
+	if (found)
+		alvyn_stream_read(log->stream_slot, row);
+	ExecClearTuple(log->stream_slot);
+	index_endscan(scan);
+	return found;
+}
+
+/*
+ * Find a stream and lock it, waiting for whoever holds it.  Returns false
+ * when there is none.
+ */
+bool
+alvyn_stream_lock(EventLog *log, text *id, StreamRow *row)
+{
+	TM_FailureData failure;
+	TM_Result	result;
+
+	while (alvyn_stream_find(log, id, SnapshotSelf, row))
+	{
+		result = table_tuple_lock(log->streams, &row->tid, SnapshotSelf,
+								  log->stream_slot, GetCurrentCommandId(true),
+								  LockTupleNoKeyExclusive, LockWaitBlock,
+								  TUPLE_LOCK_FLAG_FIND_LAST_VERSION, &failure);
+		if (result == TM_Ok)
+		{
+			alvyn_stream_read(log->stream_slot, row);
+			ExecClearTuple(log->stream_slot);
+			return true;
+		}
+		ExecClearTuple(log->stream_slot);
+		if (result != TM_Deleted)
+			elog(ERROR, "unexpected result %d from locking a stream", result);
+	}
+	return false;
+}
+
+/*
+ * Create a stream that alvyn_stream_lock() did not find.  Returns false when
+ * another transaction has created it in the meantime, after waiting for that
+ * transaction to end.
+ *
+ * This is INSERT ... ON CONFLICT DO NOTHING in the executor's own words: a
+ * speculative tuple that the unique index accepts or refuses.
+ */
+bool
+alvyn_stream_create(EventLog *log, text *id, StreamRow *row)
+{
+	LogTable	streams;
+	bool		created;
+
+	row->stream_no = nextval_internal(log->catalog->streams_stream_no_seq,
+									  false);
+	row->slot = alvyn_stream_hash(VARDATA_ANY(id), VARSIZE_ANY_EXHDR(id));
+	row->state = STREAM_ACTIVE;
+	row->version_floor = 0;
+
+	alvyn_log_open_table(&streams, log->catalog->streams, STREAMS_NATTS, true);
+	stream_store(streams.slot, id, row);
+	if (!streams.plain)
+		ExecConstraints(streams.result, streams.slot, log->estate);
+	created = stream_insert(log, &streams);
+	row->tid = streams.slot->tts_tid;
+	if (created && !streams.plain)
+		ExecARInsertTriggers(log->estate, streams.result, streams.slot, NIL,
+							 NULL);
+	alvyn_log_close_table(&streams);
+	return created;
+}
+
+/*
+ * Take back a stream that this call has created, so that nothing is written.
+ */
+void
+alvyn_stream_discard(EventLog *log, StreamRow *row)
+{
+	CommandCounterIncrement();
+	simple_table_tuple_delete(log->streams, &row->tid, SnapshotSelf);
+}
+
+/*
+ * Take a row out of a slot.
+ */
+void
+alvyn_stream_read(TupleTableSlot *slot, StreamRow *row)
+{
+	bool		isnull;
+
+	row->tid = slot->tts_tid;
+	row->stream_no = DatumGetInt64(slot_getattr(slot, STREAMS_STREAM_NO,
+												&isnull));
+	row->slot = DatumGetInt16(slot_getattr(slot, STREAMS_SLOT, &isnull));
+	row->state = DatumGetChar(slot_getattr(slot, STREAMS_STATE, &isnull));
+	row->version_floor = DatumGetInt64(slot_getattr(slot, STREAMS_VERSION_FLOOR,
+													&isnull));
+}
+
+/*
+ * Insert the row in the slot speculatively.  Returns false, leaving a dead
+ * row, when the id turns out to exist.
+ */
+static bool
+stream_insert(EventLog *log, LogTable *streams)
+{
+	TransactionId xid = GetCurrentTransactionId();
+	uint32		token = SpeculativeInsertionLockAcquire(xid);
+	List	   *arbiters = list_make1_oid(log->catalog->streams_stream_id_key);
+	bool		conflict = false;
+
+	table_tuple_insert_speculative(streams->rel, streams->slot,
+								   GetCurrentCommandId(true), 0, NULL, token);
+	list_free(alvyn_insert_index_tuples(streams->result, streams->slot,
+										log->estate, true, &conflict,
+										arbiters));
+	table_tuple_complete_speculative(streams->rel, streams->slot, token,
+									 !conflict);
+	SpeculativeInsertionLockRelease(xid);
+	ResetPerTupleExprContext(log->estate);
+	list_free(arbiters);
+	return !conflict;
+}
+
+/*
+ * Put a new row into a slot.
+ */
+static void
+stream_store(TupleTableSlot *slot, text *id, StreamRow *row)
+{
+	Datum	   *values = slot->tts_values;
+
+	ExecClearTuple(slot);
+	memset(slot->tts_isnull, true,
+		   slot->tts_tupleDescriptor->natts * sizeof(bool));
+	memset(slot->tts_isnull, false, STREAMS_NATTS * sizeof(bool));
+	values[STREAMS_STREAM_NO - 1] = Int64GetDatum(row->stream_no);
+	values[STREAMS_STREAM_ID - 1] = PointerGetDatum(id);
+	values[STREAMS_SLOT - 1] = Int16GetDatum(row->slot);
+	values[STREAMS_STATE - 1] = CharGetDatum(row->state);
+	values[STREAMS_VERSION_FLOOR - 1] = Int64GetDatum(row->version_floor);
+	values[STREAMS_CREATED_AT - 1] = TimestampTzGetDatum(GetCurrentTimestamp());
+	ExecStoreVirtualTuple(slot);
+}
