@@ -1,0 +1,110 @@
+/*-------------------------------------------------------------------------
+ *
+ * alvyn_bench.c
+ *	  Load tests of the event store.
+ *
+ * The program only conducts.  pgbench makes the traffic, the server under
+ * test computes the plan, the statistics and the reports in SQL (sql/), and
+ * bench/server provides a server where none is given.  What is left to C is
+ * to read options, to seed over several connections, to start and watch
+ * processes, to show progress, and to clean up in every case.
+ *
+ * A sub-command is a profile: defaults for the options and a list of steps.
+ *
+ * IDENTIFICATION
+ *	  bench/alvyn_bench.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres_fe.h"
+
+#include "daily.h"
+#include "options.h"
+#include "report.h"
+#include "run.h"
+#include "target.h"
+
+typedef struct Profile
+{
+	const char *name;
+	const char *help;
+	const OptionDefault *defaults;
+	bool		(*check) (void);
+	bool		(*run) (void);
+} Profile;
+
+static const Profile profiles[] = {
+	{"daily", "a day's traffic: off-peak, peak and cool-down",
+	daily_defaults, daily_check, daily_run},
+};
+
+static const Profile *profile_find(const char *name);
+static void usage(void);
+static int	complain(void);
+
+/*
+ * Exit code 0: passed; 1: failed; 2: the options were wrong.
+ */
+int
+main(int argc, char **argv)
+{
+	const Profile *profile;
+	bool		passed;
+
+	if (argc < 2 || (profile = profile_find(argv[1])) == NULL)
+	{
+		usage();
+		return argc == 2 && strcmp(argv[1], "--help") == 0 ? 0 : 2;
+	}
+	argv[1] = argv[0];			/* for getopt's messages */
+	if (!options_read(argc - 1, argv + 1, profile->defaults))
+		return complain();
+	if (option_switch("help"))
+	{
+		printf("alvyn_bench %s: %s\n\n", profile->name, profile->help);
+		options_help(profile->defaults);
+		return 0;
+	}
+	if (!profile->check())
+		return complain();
+
+	run_begin(option_integer("run-timeout"));
+	if (run_make_directory())
+		profile->run();
+	passed = report_write();
+	target_close();
+	run_remove_directory();
+	return passed ? 0 : 1;
+}
+
+static const Profile *
+profile_find(const char *name)
+{
+	for (int i = 0; i < lengthof(profiles); i++)
+	{
+		if (strcmp(profiles[i].name, name) == 0)
+			return &profiles[i];
+	}
+	return NULL;
+}
+
+static void
+usage(void)
+{
+	printf("alvyn_bench measures an Alvyn event store under load.\n\n"
+		   "Usage: alvyn_bench COMMAND [OPTION]...\n\nCommands:\n");
+	for (int i = 0; i < lengthof(profiles); i++)
+		printf("  %-10s %s\n", profiles[i].name, profiles[i].help);
+	printf("\nalvyn_bench COMMAND --help lists the options of a command.\n"
+		   "Exit code 0: passed, 1: failed, 2: wrong options.\n");
+}
+
+/*
+ * Say what is wrong with the options.
+ */
+static int
+complain(void)
+{
+	fprintf(stderr, "alvyn_bench: %s\n", run_failure());
+	return 2;
+}

@@ -1,0 +1,17 @@
+/*-------------------------------------------------------------------------
+ *
+ * report.h
+ *	  Says what a run found.
+ *
+ * IDENTIFICATION
+ *	  bench/report.h
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef REPORT_H
+#define REPORT_H
+
+extern bool report_prepare(const char *profile);
+extern bool report_write(void);
+
+#endif							/* REPORT_H */
