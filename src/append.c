@@ -44,6 +44,7 @@
 #include "idempotency.h"
 #include "miscadmin.h"
 #include "request.h"
+#include "tcop/utility.h"
 #include "utils/builtins.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
@@ -221,6 +222,8 @@ append_run(AppendRequest *req, FunctionCallInfo fcinfo)
 	EventLog	log;
 	int			i;
 
+	PreventCommandIfReadOnly("append()");
+	PreventCommandIfParallelMode("append()");
 	alvyn_log_open_write(&log, fcinfo->flinfo->fn_oid);
 	for (i = 0; i < req->nstreams; i++)
 	{
@@ -274,13 +277,17 @@ append_lock(EventLog *log, AppendStream *stream)
 static void
 append_read_head(EventLog *log, AppendStream *stream)
 {
+	int64		guess = stream->has_expected ? stream->expected : 0;
+
 	if (!stream->locked)
 		return;
-	stream->head = alvyn_event_head(log, stream->row.stream_no, SnapshotSelf);
+	stream->head = alvyn_event_head(log, stream->row.stream_no, guess,
+									SnapshotSelf);
 	stream->head = Max(stream->head, stream->row.version_floor);
 	stream->seen = stream->head;
 	if (IsolationUsesXactSnapshot())
 		stream->seen = Max(alvyn_event_head(log, stream->row.stream_no,
+											stream->head,
 											GetTransactionSnapshot()),
 						   stream->row.version_floor);
 }

@@ -45,6 +45,8 @@
 PG_FUNCTION_INFO_V1(alvyn_event_id);
 
 static void event_store(TupleTableSlot *slot, const EventRow *row);
+static int64 event_last_version(EventLog *log, int64 stream_no, int64 first,
+								Snapshot snapshot);
 static void event_writer_flush(EventWriter *writer);
 
 /*
@@ -78,28 +80,22 @@ alvyn_event_id(PG_FUNCTION_ARGS)
 
 /*
  * The highest version of a stream that "snapshot" sees, 0 when there is none.
+ *
+ * A btree scan reads all matching entries of a leaf page before it returns
+ * the first, some 180 of them in a long stream.  Whoever guesses a version
+ * that the stream has, such as the one a caller expects, saves that: only
+ * entries from "guess" on are read.  A wrong guess costs a second descent.
  */
 int64
-alvyn_event_head(EventLog *log, int64 stream_no, Snapshot snapshot)
+alvyn_event_head(EventLog *log, int64 stream_no, int64 guess,
+				 Snapshot snapshot)
 {
-	IndexScanDesc scan;
-	ScanKeyData key;
 	int64		head = 0;
 
-	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_INT8EQ,
-				Int64GetDatum(stream_no));
-	scan = alvyn_index_beginscan(log->events.rel, log->events_by_version,
-								 snapshot, 1);
-	index_rescan(scan, &key, 1, NULL, 0);
-	if (index_getnext_slot(scan, BackwardScanDirection, log->events.slot))
-	{
-		bool		isnull;
-
-		head = DatumGetInt64(slot_getattr(log->events.slot, EVENTS_VERSION,
-										  &isnull));
-	}
-	ExecClearTuple(log->events.slot);
-	index_endscan(scan);
+	if (guess > 1)
+		head = event_last_version(log, stream_no, guess, snapshot);
+	if (head == 0)
+		head = event_last_version(log, stream_no, 1, snapshot);
 	return head;
 }
 
@@ -174,6 +170,36 @@ alvyn_event_writer_end(EventWriter *writer)
 	for (i = 0; i < writer->max_rows; i++)
 		ExecDropSingleTupleTableSlot(writer->slots[i]);
 	MemoryContextDelete(writer->context);
+}
+
+/*
+ * The highest version from "first" on, 0 when there is none.
+ */
+static int64
+event_last_version(EventLog *log, int64 stream_no, int64 first,
+				   Snapshot snapshot)
+{
+	IndexScanDesc scan;
+	ScanKeyData keys[2];
+	int64		version = 0;
+
+	ScanKeyInit(&keys[0], 1, BTEqualStrategyNumber, F_INT8EQ,
+				Int64GetDatum(stream_no));
+	ScanKeyInit(&keys[1], 2, BTGreaterEqualStrategyNumber, F_INT8GE,
+				Int64GetDatum(first));
+	scan = alvyn_index_beginscan(log->events.rel, log->events_by_version,
+								 snapshot, 2);
+	index_rescan(scan, keys, 2, NULL, 0);
+	if (index_getnext_slot(scan, BackwardScanDirection, log->events.slot))
+	{
+		bool		isnull;
+
+		version = DatumGetInt64(slot_getattr(log->events.slot, EVENTS_VERSION,
+											 &isnull));
+	}
+	ExecClearTuple(log->events.slot);
+	index_endscan(scan);
+	return version;
 }
 
 /*

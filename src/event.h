@@ -71,7 +71,7 @@ typedef struct EventWriter
 	MemoryContext context;		/* of the tuples, reset with every flush */
 } EventWriter;
 
-extern int64 alvyn_event_head(EventLog *log, int64 stream_no,
+extern int64 alvyn_event_head(EventLog *log, int64 stream_no, int64 guess,
 							  Snapshot snapshot);
 extern int64 alvyn_event_next_position(EventLog *log);
 extern void alvyn_event_insert(EventLog *log, const EventRow *row);

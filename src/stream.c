@@ -90,7 +90,7 @@ alvyn_stream_version(PG_FUNCTION_ARGS)
 
 	alvyn_log_open_read(&log, fcinfo->flinfo->fn_oid);
 	if (alvyn_stream_find(&log, id, snapshot, &row))
-		head = Max(alvyn_event_head(&log, row.stream_no, snapshot),
+		head = Max(alvyn_event_head(&log, row.stream_no, 0, snapshot),
 				   row.version_floor);
 	alvyn_log_close_read(&log);
 	PG_RETURN_INT64(head);
