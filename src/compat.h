@@ -41,6 +41,15 @@
 						  arbiters)
 #endif
 
+/* 18 added the row that is being updated to the check for duplicates. */
+#if PG_VERSION_NUM >= 180000
+#define alvyn_check_index_constraints(result, slot, estate, conflict, arbiters) \
+	ExecCheckIndexConstraints(result, slot, estate, conflict, NULL, arbiters)
+#else
+#define alvyn_check_index_constraints(result, slot, estate, conflict, arbiters) \
+	ExecCheckIndexConstraints(result, slot, estate, conflict, arbiters)
+#endif
+
 /* 18 added instrumentation to index scans. */
 #if PG_VERSION_NUM >= 180000
 #define alvyn_index_beginscan(heap, index, snapshot, nkeys) \

@@ -277,28 +277,45 @@ alvyn_stream_read(TupleTableSlot *slot, StreamRow *row)
 }
 
 /*
- * Insert the row in the slot speculatively.  Returns false, leaving a dead
- * row, when the id turns out to exist.
+ * Insert the row in the slot, unless its id exists.  The check before the
+ * insertion is what waits for another transaction that is just creating the
+ * id; the speculative insertion itself never waits, and refuses the row when
+ * another one came in between, leaving a dead row and the check to be done
+ * again.
  */
 static bool
 stream_insert(EventLog *log, LogTable *streams)
 {
 	TransactionId xid = GetCurrentTransactionId();
-	uint32		token = SpeculativeInsertionLockAcquire(xid);
 	List	   *arbiters = list_make1_oid(log->catalog->streams_stream_id_key);
-	bool		conflict = false;
+	bool		conflict;
 
-	table_tuple_insert_speculative(streams->rel, streams->slot,
-								   GetCurrentCommandId(true), 0, NULL, token);
-	list_free(alvyn_insert_index_tuples(streams->result, streams->slot,
-										log->estate, true, &conflict,
-										arbiters));
-	table_tuple_complete_speculative(streams->rel, streams->slot, token,
-									 !conflict);
-	SpeculativeInsertionLockRelease(xid);
-	ResetPerTupleExprContext(log->estate);
+	do
+	{
+		ItemPointerData existing;
+		uint32		token;
+
+		if (!alvyn_check_index_constraints(streams->result, streams->slot,
+										   log->estate, &existing, arbiters))
+		{
+			list_free(arbiters);
+			return false;
+		}
+		conflict = false;
+		token = SpeculativeInsertionLockAcquire(xid);
+		table_tuple_insert_speculative(streams->rel, streams->slot,
+									   GetCurrentCommandId(true), 0, NULL,
+									   token);
+		list_free(alvyn_insert_index_tuples(streams->result, streams->slot,
+											log->estate, true, &conflict,
+											arbiters));
+		table_tuple_complete_speculative(streams->rel, streams->slot, token,
+										 !conflict);
+		SpeculativeInsertionLockRelease(xid);
+		ResetPerTupleExprContext(log->estate);
+	} while (conflict);
 	list_free(arbiters);
-	return !conflict;
+	return true;
 }
 
 /*
