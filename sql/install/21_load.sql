@@ -48,7 +48,7 @@ BEGIN ATOMIC
             e.schema_version,
             e.snapshot
        FROM alvyn.events e
-      WHERE NOT load.backwards
+      WHERE load.backwards IS NOT TRUE
         AND e.stream_no = alvyn.load_stream(load.stream_id, load.from_version)
         AND e.version >= load.from_version
       ORDER BY e.version
@@ -74,10 +74,12 @@ END;
 COMMENT ON FUNCTION alvyn.load(text, bigint, bigint, boolean) IS
     'Events of a stream in the order of their versions, or in the reverse order';
 
+-- Stable and not immutable: the planner would put the value, which is no valid
+-- text, into the plan, and EXPLAIN could not send it to every client.
 CREATE FUNCTION alvyn.prefix_end(
     prefix text
 ) RETURNS text
-LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE c STABLE STRICT PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'alvyn_prefix_end';
 COMMENT ON FUNCTION alvyn.prefix_end(text) IS
     'Upper bound of the names with a prefix, only to be compared with';
