@@ -40,7 +40,20 @@ DATA = $(filter-out $(DATA_built),$(wildcard sql/$(EXTENSION)--*.sql))
 # uses the installed extension and the running server, as PGXS does
 # everywhere; "make test" needs neither.
 REGRESS = \
-	version
+	version \
+	append \
+	append_batch \
+	append_streams \
+	try_append \
+	append_errors \
+	messages \
+	expected_version \
+	idempotency \
+	load \
+	list_streams \
+	stream \
+	values \
+	names
 REGRESS_OPTS = --inputdir=test --load-extension=$(EXTENSION)
 ISOLATION =
 ISOLATION_OPTS = --inputdir=test --outputdir=. --load-extension=$(EXTENSION)
