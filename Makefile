@@ -53,7 +53,8 @@ REGRESS = \
 	list_streams \
 	stream \
 	values \
-	names
+	names \
+	verify
 REGRESS_OPTS = --inputdir=test --load-extension=$(EXTENSION)
 ISOLATION =
 ISOLATION_OPTS = --inputdir=test --outputdir=. --load-extension=$(EXTENSION)

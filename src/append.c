@@ -236,10 +236,9 @@ append_run(AppendRequest *req, FunctionCallInfo fcinfo)
 		for (i = 0; i < req->nstreams; i++)
 			append_read_head(&log, &req->streams[i]);
 		req->conflict = append_find_conflict(req);
-		if (req->conflict)
-			append_discard(&log, req);
-		else
+		if (!req->conflict)
 			append_write(&log, req);
+		append_discard(&log, req);
 	}
 	alvyn_log_close_write(&log);
 	CommandCounterIncrement();
@@ -326,7 +325,9 @@ append_version_agrees(AppendStream *stream)
 }
 
 /*
- * Take back the streams that a refused call has created.
+ * Take back the streams that this call has created and written nothing to:
+ * those of a refused call, and those that it only had to find absent.  Until
+ * the transaction ends, others still wait for the row.
  */
 static void
 append_discard(EventLog *log, AppendRequest *req)
@@ -335,8 +336,10 @@ append_discard(EventLog *log, AppendRequest *req)
 
 	for (i = 0; i < req->nstreams; i++)
 	{
-		if (req->streams[i].created)
-			alvyn_stream_discard(log, &req->streams[i].row);
+		AppendStream *stream = &req->streams[i];
+
+		if (stream->created && (req->conflict || stream->nevents == 0))
+			alvyn_stream_discard(log, &stream->row);
 	}
 }
 

@@ -6,9 +6,10 @@
  * The index on (stream_no, version) is walked in its order, the rows behind
  * it are visited, and each stream must show the versions that follow its
  * floor, one by one, with positions that rise.  The registry is walked beside
- * it in the order of its primary key and must know every stream that has
- * events, under the right slot.  Nothing is taken from the registry but what
- * is compared.
+ * it in the order of its primary key: it must know every stream that has
+ * events, under the right slot, and a stream that it knows must have events
+ * unless they were all removed up to its floor.  Nothing is taken from the
+ * registry but what is compared.
  *
  * A whole store is cut into slices of stream numbers, so that the planner can
  * give slices to parallel workers: alvyn.verify() adds up what
@@ -111,7 +112,8 @@ static void verify_events(VerifyWalk *walk, int64 first, int64 last);
 static void verify_event(VerifyWalk *walk, const EventFacts *event);
 static void verify_enter_stream(VerifyWalk *walk, int64 stream_no);
 static void verify_leave_stream(VerifyWalk *walk);
-static void verify_seek_registry(VerifyWalk *walk, int64 stream_no);
+static void verify_no_events(VerifyWalk *walk);
+static bool verify_seek_registry(VerifyWalk *walk, int64 stream_no);
 static void verify_register(VerifyWalk *walk, TupleTableSlot *slot);
 static void verify_problem(VerifyWalk *walk, const char *problem,
 						   const EventFacts *event, const char *detail);
@@ -167,6 +169,7 @@ verify_begin(VerifyWalk *walk, FunctionCallInfo fcinfo)
 {
 	memset(walk, 0, sizeof(*walk));
 	walk->first_position = PG_INT64_MAX;
+	walk->stream_no = PG_INT64_MIN;
 	walk->snapshot = GetActiveSnapshot();
 	alvyn_log_open_read(&walk->log, fcinfo->flinfo->fn_oid);
 	alvyn_scan_begin(&walk->events, &walk->log, walk->snapshot);
@@ -183,18 +186,18 @@ verify_end(VerifyWalk *walk)
 }
 
 /*
- * Walk a slice of the stream numbers that have events.
+ * Walk a slice of the stream numbers.  The outer slices reach to the ends of
+ * what a stream number can be.
  */
 static void
 verify_store(VerifyWalk *walk, int slice, int slices)
 {
-	int64		first;
-	int64		last;
+	int64		first = 0;
+	int64		last = 0;
 	int64		width;
 
-	if (!alvyn_scan_edge(&walk->events, ForwardScanDirection, &first) ||
-		!alvyn_scan_edge(&walk->events, BackwardScanDirection, &last))
-		return;
+	alvyn_scan_edge(&walk->events, ForwardScanDirection, &first);
+	alvyn_scan_edge(&walk->events, BackwardScanDirection, &last);
 	width = (last - first) / slices + 1;
 
 	walk->registry_index = index_open(walk->log.catalog->streams_pkey,
@@ -202,7 +205,8 @@ verify_store(VerifyWalk *walk, int slice, int slices)
 	walk->registry = alvyn_index_beginscan(walk->log.streams,
 										   walk->registry_index,
 										   walk->snapshot, 1);
-	verify_events(walk, first + slice * width,
+	verify_events(walk,
+				  slice == 0 ? PG_INT64_MIN : first + slice * width,
 				  slice == slices - 1 ? PG_INT64_MAX :
 				  first + (slice + 1) * width - 1);
 	index_endscan(walk->registry);
@@ -220,6 +224,7 @@ verify_prefix(VerifyWalk *walk, text *prefix, int slice, int slices)
 	StreamRow	row;
 	TupleTableSlot *slot = walk->log.stream_slot;
 	int			length = VARSIZE_ANY_EXHDR(prefix);
+	int64		streams;
 	bool		isnull;
 
 	ScanKeyInit(&key, 1, BTGreaterEqualStrategyNumber, F_TEXT_GE,
@@ -240,7 +245,10 @@ verify_prefix(VerifyWalk *walk, text *prefix, int slice, int slices)
 		if (row.stream_no % slices != slice)
 			continue;
 		verify_register(walk, slot);
+		streams = walk->streams;
 		verify_events(walk, row.stream_no, row.stream_no);
+		if (walk->streams == streams)
+			verify_no_events(walk);
 	}
 	ExecClearTuple(slot);
 	index_endscan(scan);
@@ -269,6 +277,8 @@ verify_events(VerifyWalk *walk, int64 first, int64 last)
 		CHECK_FOR_INTERRUPTS();
 	}
 	verify_leave_stream(walk);
+	if (walk->registry)
+		verify_seek_registry(walk, last == PG_INT64_MAX ? last : last + 1);
 }
 
 /*
@@ -310,7 +320,10 @@ verify_event(VerifyWalk *walk, const EventFacts *event)
 static void
 verify_enter_stream(VerifyWalk *walk, int64 stream_no)
 {
+	bool		registered;
+
 	verify_leave_stream(walk);
+	registered = walk->registry && verify_seek_registry(walk, stream_no);
 	walk->in_stream = true;
 	walk->streams++;
 	walk->stream_no = stream_no;
@@ -318,12 +331,15 @@ verify_enter_stream(VerifyWalk *walk, int64 stream_no)
 	if (walk->registry == NULL)
 		return;
 
-	walk->last_version = 0;
-	walk->stream_id = NULL;
-	verify_seek_registry(walk, stream_no);
-	if (walk->stream_id == NULL)
+	if (registered)
+		verify_register(walk, walk->log.stream_slot);
+	else
+	{
+		walk->stream_id = NULL;
+		walk->last_version = 0;
 		verify_problem(walk, "unregistered stream", NULL,
 					   "The stream has events but no row in the registry.");
+	}
 }
 
 /*
@@ -341,32 +357,49 @@ verify_leave_stream(VerifyWalk *walk)
 }
 
 /*
- * Walk the registry forward to the row of a stream, if it has one.
+ * Done with a registered stream that turned out to have no events.
  */
 static void
+verify_no_events(VerifyWalk *walk)
+{
+	if (walk->last_version == 0)
+		verify_problem(walk, "no events", NULL,
+					   "The stream is registered, and nothing says that its events were removed.");
+	if (walk->broken)
+		walk->broken_streams++;
+	walk->broken = false;
+}
+
+/*
+ * Walk the registry forward to the row of a stream.  Rows that are passed
+ * belong to streams without events, but for that of the stream before.
+ * Returns whether the stream has a row.
+ */
+static bool
 verify_seek_registry(VerifyWalk *walk, int64 stream_no)
 {
 	TupleTableSlot *slot = walk->log.stream_slot;
 	bool		isnull;
 	int64		at;
 
-	for (;;)
+	while (!walk->registry_done)
 	{
 		if (!TTS_EMPTY(slot))
 		{
 			at = DatumGetInt64(slot_getattr(slot, STREAMS_STREAM_NO, &isnull));
-			if (at == stream_no)
-				verify_register(walk, slot);
 			if (at >= stream_no)
-				return;
+				return at == stream_no;
+			if (at != walk->stream_no)
+			{
+				verify_register(walk, slot);
+				verify_no_events(walk);
+			}
 		}
-		if (walk->registry_done ||
-			!index_getnext_slot(walk->registry, ForwardScanDirection, slot))
-		{
+		if (!index_getnext_slot(walk->registry, ForwardScanDirection, slot))
 			walk->registry_done = true;
-			return;
-		}
+		CHECK_FOR_INTERRUPTS();
 	}
+	return false;
 }
 
 /*
