@@ -8,15 +8,18 @@
  * which locks the page and checks the row's visibility every time; that makes
  * the walk twice as slow as count(*).  But nearly all pages of a log are
  * marked all-visible, and the events of a stream tend to stand together.  So
- * a page is looked at once, and while the walk stays on it and it is marked,
- * rows are read from it in place, as a sequential scan does.
+ * the walk keeps a page pinned while it stays on it and, where the page is
+ * marked, reads rows from it in place, as a sequential scan does.
  *
  * Locking
- *		The mark is read under the page's content lock.  It stays true for our
- *		snapshot when it is cleared later, because only changes that the
- *		snapshot cannot see clear it.  The pin keeps rows from being moved.
- *		The mark means nothing to a snapshot taken on a standby, and reading
- *		in place takes no predicate locks, so both go the simple way.
+ *		The mark is read without the page's content lock, but again for every
+ *		row: whoever adds a row clears the mark before the index gets the
+ *		entry that led here, so a row that our snapshot must not see is never
+ *		met under a mark.  The mark stays true for our snapshot when it is
+ *		cleared right after, and it cannot be set again over such a row while
+ *		the snapshot lives.  The pin keeps rows from being moved.  The mark
+ *		means nothing to a snapshot taken on a standby, and reading in place
+ *		takes no predicate locks, so both go the simple way.
  *
  * IDENTIFICATION
  *		src/scan.c
@@ -39,7 +42,6 @@
 
 static bool scan_read_in_place(EventScan *scan, ItemPointer tid,
 							   EventFacts *facts);
-static void scan_look_at_page(EventScan *scan, BlockNumber block);
 static void scan_read_slot(TupleTableSlot *slot, EventFacts *facts);
 
 /*
@@ -55,7 +57,6 @@ alvyn_scan_begin(EventScan *scan, EventLog *log, Snapshot snapshot)
 	scan->may_skip = log->events.rel->rd_rel->relam == HEAP_TABLE_AM_OID &&
 		!snapshot->takenDuringRecovery && !IsolationIsSerializable();
 	scan->buffer = InvalidBuffer;
-	scan->all_visible = false;
 }
 
 /*
@@ -146,11 +147,12 @@ scan_read_in_place(EventScan *scan, ItemPointer tid, EventFacts *facts)
 		return false;
 	if (!BufferIsValid(scan->buffer) ||
 		BufferGetBlockNumber(scan->buffer) != block)
-		scan_look_at_page(scan, block);
-	if (!scan->all_visible)
+		scan->buffer = ReleaseAndReadBuffer(scan->buffer,
+											scan->log->events.rel, block);
+	page = BufferGetPage(scan->buffer);
+	if (!PageIsAllVisible(page))
 		return false;
 
-	page = BufferGetPage(scan->buffer);
 	item = PageGetItemId(page, ItemPointerGetOffsetNumber(tid));
 	if (!ItemIdIsNormal(item))
 		return false;
@@ -162,19 +164,6 @@ scan_read_in_place(EventScan *scan, ItemPointer tid, EventFacts *facts)
 	facts->slot = row->slot;
 	facts->snapshot = row->snapshot;
 	return true;
-}
-
-/*
- * Move the pin to another page and read its mark.
- */
-static void
-scan_look_at_page(EventScan *scan, BlockNumber block)
-{
-	scan->buffer = ReleaseAndReadBuffer(scan->buffer, scan->log->events.rel,
-										block);
-	LockBuffer(scan->buffer, BUFFER_LOCK_SHARE);
-	scan->all_visible = PageIsAllVisible(BufferGetPage(scan->buffer));
-	LockBuffer(scan->buffer, BUFFER_LOCK_UNLOCK);
 }
 
 /*

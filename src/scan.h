@@ -34,7 +34,6 @@ typedef struct EventScan
 	int64		last;			/* highest stream number wanted */
 	bool		may_skip;		/* may visibility checks be left out? */
 	Buffer		buffer;			/* pinned heap page, or invalid */
-	bool		all_visible;	/* are all its rows visible? */
 } EventScan;
 
 extern void alvyn_scan_begin(EventScan *scan, EventLog *log,
