@@ -10,9 +10,10 @@
  * costs less than the bare INSERT.
  *
  * What the planner and the executor would otherwise have done must then be
- * done here.  A table that carries triggers, constraints or generated columns
- * that Alvyn did not make is written through ExecSimpleRelationInsert(), which
- * honours them.  A table under row-level security or one that another
+ * done here.  On a table that carries triggers, constraints or columns that
+ * Alvyn did not make, each of them is honoured as by an INSERT, but for a
+ * trigger that keeps a row out: that is an error, because it would leave a
+ * hole in a stream.  A table under row-level security or one that another
  * extension has taken over is refused, because the rows would bypass the
  * policy or vanish from the view of that extension.  Privileges are those on
  * the functions: writers have EXECUTE on the append functions and no
@@ -44,7 +45,10 @@
 #include "compat.h"
 #include "event.h"
 #include "executor/executor.h"
+#include "executor/nodeModifyTable.h"
 #include "log.h"
+#include "optimizer/optimizer.h"
+#include "rewrite/rewriteHandler.h"
 #include "utils/fmgroids.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
@@ -60,6 +64,8 @@ static void log_check_local(Oid relid);
 static bool log_is_distributed(Oid relid);
 static void log_check_policy(Relation rel);
 static bool log_is_plain(Relation rel, int natts);
+static ExprState **log_defaults(Relation rel, int natts);
+static void log_fill_defaults(EventLog *log, LogTable *table);
 
 /*
  * Register the callback that drops what is remembered about the tables.
@@ -163,8 +169,14 @@ alvyn_log_open_table(LogTable *table, Oid relid, int natts, bool speculative)
 	table->result = makeNode(ResultRelInfo);
 	InitResultRelInfo(table->result, table->rel, 0, NULL, 0);
 	ExecOpenIndices(table->result, speculative);
-	if (!table->plain)
-		AfterTriggerBeginQuery();
+	if (table->plain)
+		return;
+
+	table->defaults = log_defaults(table->rel, natts);
+	table->started = false;
+	AfterTriggerBeginQuery();
+	table->transition = MakeTransitionCaptureState(table->rel->trigdesc, relid,
+												   CMD_INSERT);
 }
 
 /*
@@ -178,6 +190,8 @@ alvyn_log_close_table(LogTable *table)
 	{
 		EState	   *estate = CreateExecutorState();
 
+		if (table->started)
+			ExecASInsertTriggers(estate, table->result, table->transition);
 		AfterTriggerEndQuery(estate);
 		ExecCloseResultRelations(estate);
 		ExecResetTupleTable(estate->es_tupleTable, false);
@@ -194,16 +208,58 @@ alvyn_log_close_table(LogTable *table)
 void
 alvyn_log_insert(EventLog *log, LogTable *table)
 {
-	if (table->plain)
-	{
-		table_tuple_insert(table->rel, table->slot, GetCurrentCommandId(true),
-						   0, NULL);
-		alvyn_insert_index_tuples(table->result, table->slot, log->estate,
-								  false, NULL, NIL);
-	}
-	else
-		ExecSimpleRelationInsert(table->result, log->estate, table->slot);
+	List	   *recheck;
+
+	if (!table->plain)
+		alvyn_log_before_insert(log, table);
+	table_tuple_insert(table->rel, table->slot, GetCurrentCommandId(true), 0,
+					   NULL);
+	recheck = alvyn_insert_index_tuples(table->result, table->slot,
+										log->estate, false, NULL, NIL);
+	if (!table->plain)
+		alvyn_log_after_insert(log, table, recheck);
+	list_free(recheck);
 	ResetPerTupleExprContext(log->estate);
+}
+
+/*
+ * What a table that is not plain wants to be done before a row is inserted.
+ */
+void
+alvyn_log_before_insert(EventLog *log, LogTable *table)
+{
+	TriggerDesc *triggers = table->result->ri_TrigDesc;
+	TupleConstr *constr = RelationGetDescr(table->rel)->constr;
+
+	if (!table->started)
+		ExecBSInsertTriggers(log->estate, table->result);
+	table->started = true;
+
+	log_fill_defaults(log, table);
+	if (triggers && triggers->trig_insert_before_row &&
+		!ExecBRInsertTriggers(log->estate, table->result, table->slot))
+		ereport(ERROR,
+				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+				 errmsg("cannot leave out a row of table \"%s\"",
+						RelationGetRelationName(table->rel)),
+				 errdetail("A trigger returned no row, which would leave a hole in a stream."),
+				 errhint("Raise an error in the trigger to refuse an append.")));
+	if (constr && constr->has_generated_stored)
+		ExecComputeStoredGenerated(table->result, log->estate, table->slot,
+								   CMD_INSERT);
+	if (constr)
+		ExecConstraints(table->result, table->slot, log->estate);
+}
+
+/*
+ * What it wants to be done after.  "recheck" names the indexes of deferred
+ * constraints that may have been violated.
+ */
+void
+alvyn_log_after_insert(EventLog *log, LogTable *table, List *recheck)
+{
+	ExecARInsertTriggers(log->estate, table->result, table->slot, recheck,
+						 table->transition);
 }
 
 /*
@@ -358,15 +414,62 @@ log_check_policy(Relation rel)
 
 /*
  * Has the table nothing beyond the columns Alvyn made and any indexes?  Of
- * the constraints, NOT NULL on those columns is kept by Alvyn itself.
+ * the constraints, NOT NULL on columns that Alvyn always fills is kept anyway.
  */
 static bool
 log_is_plain(Relation rel, int natts)
 {
-	TupleConstr *constr = RelationGetDescr(rel)->constr;
+	TupleDesc	desc = RelationGetDescr(rel);
+	TupleConstr *constr = desc->constr;
 
-	if (rel->trigdesc != NULL || RelationGetNumberOfAttributes(rel) != natts)
+	if (rel->trigdesc != NULL || desc->natts != natts)
 		return false;
-	return constr == NULL ||
-		(constr->num_check == 0 && !constr->has_generated_stored);
+	if (constr && (constr->num_check > 0 || constr->has_generated_stored))
+		return false;
+	return RelationGetRelid(rel) != catalog.events ||
+		(!TupleDescAttr(desc, EVENTS_METADATA - 1)->attnotnull &&
+		 !TupleDescAttr(desc, EVENTS_ID - 1)->attnotnull);
+}
+
+/*
+ * The default expressions of the columns behind the first "natts", ready to
+ * be evaluated; NULL for a column that has none.
+ */
+static ExprState **
+log_defaults(Relation rel, int natts)
+{
+	TupleDesc	desc = RelationGetDescr(rel);
+	ExprState **defaults = palloc0(sizeof(ExprState *) * desc->natts);
+	int			i;
+
+	for (i = natts; i < desc->natts; i++)
+	{
+		Form_pg_attribute column = TupleDescAttr(desc, i);
+		Node	   *expr = NULL;
+
+		if (!column->attisdropped && !column->attgenerated)
+			expr = build_column_default(rel, i + 1);
+		if (expr)
+			defaults[i] = ExecInitExpr(expression_planner((Expr *) expr), NULL);
+	}
+	return defaults;
+}
+
+/*
+ * Put the defaults of added columns into the row in the table's slot.
+ */
+static void
+log_fill_defaults(EventLog *log, LogTable *table)
+{
+	TupleTableSlot *slot = table->slot;
+	ExprContext *context = GetPerTupleExprContext(log->estate);
+	int			i;
+
+	for (i = 0; i < slot->tts_tupleDescriptor->natts; i++)
+	{
+		if (table->defaults[i])
+			slot->tts_values[i] =
+				ExecEvalExprSwitchContext(table->defaults[i], context,
+										  &slot->tts_isnull[i]);
+	}
 }

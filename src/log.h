@@ -39,6 +39,11 @@ typedef struct LogTable
 	ResultRelInfo *result;		/* with its indexes open */
 	TupleTableSlot *slot;
 	bool		plain;			/* nothing but columns and indexes */
+
+	/* Only when it is not plain. */
+	ExprState **defaults;		/* of added columns, by column, or NULL */
+	struct TransitionCaptureState *transition;
+	bool		started;		/* have triggers of the statement fired? */
 } LogTable;
 
 /* The store as one call has opened it. */
@@ -63,6 +68,9 @@ extern void alvyn_log_open_table(LogTable *table, Oid relid, int natts,
 								 bool speculative);
 extern void alvyn_log_close_table(LogTable *table);
 extern void alvyn_log_insert(EventLog *log, LogTable *table);
+extern void alvyn_log_before_insert(EventLog *log, LogTable *table);
+extern void alvyn_log_after_insert(EventLog *log, LogTable *table,
+								   List *recheck);
 extern Relation alvyn_log_index(LogTable *table, Oid indexid);
 
 #endif							/* LOG_H */

@@ -39,7 +39,6 @@
 #include "access/xact.h"
 #include "catalog/pg_collation.h"
 #include "commands/sequence.h"
-#include "commands/trigger.h"
 #include "compat.h"
 #include "event.h"
 #include "executor/executor.h"
@@ -239,12 +238,11 @@ alvyn_stream_create(EventLog *log, text *id, StreamRow *row)
 	alvyn_log_open_table(&streams, log->catalog->streams, STREAMS_NATTS, true);
 	stream_store(streams.slot, id, row);
 	if (!streams.plain)
-		ExecConstraints(streams.result, streams.slot, log->estate);
+		alvyn_log_before_insert(log, &streams);
 	created = stream_insert(log, &streams);
 	row->tid = streams.slot->tts_tid;
 	if (created && !streams.plain)
-		ExecARInsertTriggers(log->estate, streams.result, streams.slot, NIL,
-							 NULL);
+		alvyn_log_after_insert(log, &streams, NIL);
 	alvyn_log_close_table(&streams);
 	return created;
 }
