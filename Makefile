@@ -20,7 +20,14 @@ OBJS = \
 	src/idempotency.o \
 	src/verify.o \
 	src/digest.o \
-	src/aggregates.o
+	src/aggregates.o \
+	src/replay.o \
+	src/rules.o \
+	src/definition.o \
+	src/fold.o \
+	src/snapshot.o \
+	src/refold.o \
+	src/execute.o
 PG_CPPFLAGS = -I$(srcdir)/src
 
 # Order matters: later parts use what earlier ones create.
@@ -31,6 +38,7 @@ INSTALL_SQL = \
 	sql/install/20_append.sql \
 	sql/install/21_load.sql \
 	sql/install/22_verify.sql \
+	sql/install/30_snapshot.sql \
 	sql/install/90_maintain.sql \
 	sql/install/99_privilege.sql
 DATA_built = sql/$(EXTENSION)--$(EXTVERSION).sql

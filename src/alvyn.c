@@ -14,6 +14,7 @@
 #include "postgres.h"
 
 #include "compat.h"
+#include "definition.h"
 #include "fmgr.h"
 #include "idempotency.h"
 #include "log.h"
@@ -31,6 +32,7 @@ void
 _PG_init(void)
 {
 	alvyn_log_init();
+	alvyn_definition_init();
 	alvyn_request_init();
 	alvyn_idempotency_init();
 	MarkGUCPrefixReserved("alvyn");

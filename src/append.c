@@ -39,11 +39,13 @@
 
 #include "access/htup_details.h"
 #include "access/xact.h"
+#include "append.h"
 #include "event.h"
 #include "funcapi.h"
 #include "idempotency.h"
 #include "miscadmin.h"
 #include "request.h"
+#include "snapshot.h"
 #include "tcop/utility.h"
 #include "utils/builtins.h"
 #include "utils/snapmgr.h"
@@ -57,20 +59,6 @@ PG_FUNCTION_INFO_V1(alvyn_try_append);
 PG_FUNCTION_INFO_V1(alvyn_try_append_batch);
 PG_FUNCTION_INFO_V1(alvyn_try_append_streams);
 
-/* Columns of alvyn.append_result. */
-enum
-{
-	RESULT_STREAM_ID = 1,
-	RESULT_FIRST_VERSION,
-	RESULT_LAST_VERSION,
-	RESULT_FIRST_POSITION,
-	RESULT_LAST_POSITION,
-	RESULT_VERSION,
-	RESULT_DUPLICATE,
-	RESULT_CONFLICT,
-	RESULT_NATTS = RESULT_CONFLICT
-};
-
 typedef void (*RequestReader) (AppendRequest *req, FunctionCallInfo fcinfo);
 
 static Datum append_one(FunctionCallInfo fcinfo, RequestReader reader,
@@ -80,11 +68,9 @@ static void append_run(AppendRequest *req, FunctionCallInfo fcinfo);
 static void append_lock(EventLog *log, AppendStream *stream);
 static void append_read_head(EventLog *log, AppendStream *stream);
 static AppendStream *append_find_conflict(AppendRequest *req);
-static bool append_version_agrees(AppendStream *stream);
 static void append_discard(EventLog *log, AppendRequest *req);
 static void append_write(EventLog *log, AppendRequest *req);
 static void append_number(EventLog *log, AppendEvent *event, EventRow *row);
-static void append_refuse(AppendStream *stream) pg_attribute_noreturn();
 static Datum *append_results(AppendRequest *req, FunctionCallInfo fcinfo,
 							 uint64 *count);
 static int	append_result_order(const void *a, const void *b);
@@ -173,7 +159,7 @@ append_one(FunctionCallInfo fcinfo, RequestReader reader, bool raise)
 	reader(&req, fcinfo);
 	append_run(&req, fcinfo);
 	if (raise && req.conflict)
-		append_refuse(req.conflict);
+		alvyn_append_refuse(req.conflict);
 	return append_result(&req, req.streams, fcinfo);
 }
 
@@ -196,7 +182,7 @@ append_set(FunctionCallInfo fcinfo, bool raise)
 		alvyn_request_streams(&req, fcinfo);
 		append_run(&req, fcinfo);
 		if (raise && req.conflict)
-			append_refuse(req.conflict);
+			alvyn_append_refuse(req.conflict);
 		context->user_fctx = append_results(&req, fcinfo, &context->max_calls);
 		MemoryContextSwitchTo(old);
 	}
@@ -214,34 +200,49 @@ append_set(FunctionCallInfo fcinfo, bool raise)
 }
 
 /*
- * Do what a request asks for.
+ * Open the store and do what a request asks for.
  */
 static void
 append_run(AppendRequest *req, FunctionCallInfo fcinfo)
 {
 	EventLog	log;
-	int			i;
 
 	PreventCommandIfReadOnly("append()");
 	PreventCommandIfParallelMode("append()");
 	alvyn_log_open_write(&log, fcinfo->flinfo->fn_oid);
-	for (i = 0; i < req->nstreams; i++)
-	{
-		append_lock(&log, &req->streams[i]);
-		CHECK_FOR_INTERRUPTS();
-	}
-
-	if (req->key == NULL || !alvyn_idempotency_find(&log, req))
-	{
-		for (i = 0; i < req->nstreams; i++)
-			append_read_head(&log, &req->streams[i]);
-		req->conflict = append_find_conflict(req);
-		if (!req->conflict)
-			append_write(&log, req);
-		append_discard(&log, req);
-	}
+	alvyn_append_run(&log, req);
 	alvyn_log_close_write(&log);
 	CommandCounterIncrement();
+}
+
+/*
+ * Do what a request asks for.  A version conflict is left in the request.
+ */
+void
+alvyn_append_run(EventLog *log, AppendRequest *req)
+{
+	int			i;
+
+	for (i = 0; i < req->nstreams; i++)
+	{
+		append_lock(log, &req->streams[i]);
+		CHECK_FOR_INTERRUPTS();
+	}
+	if (req->key && alvyn_idempotency_find(log, req))
+		return;
+
+	for (i = 0; i < req->nstreams; i++)
+		append_read_head(log, &req->streams[i]);
+	req->conflict = append_find_conflict(req);
+	if (!req->conflict)
+	{
+		alvyn_snapshot_check(log, req);
+		append_write(log, req);
+		alvyn_snapshot_maintain(log, req);
+		if (req->key)
+			alvyn_idempotency_store(log, req);
+	}
+	append_discard(log, req);
 }
 
 /*
@@ -303,7 +304,7 @@ append_find_conflict(AppendRequest *req)
 	{
 		AppendStream *stream = &req->streams[i];
 
-		if (!append_version_agrees(stream) || stream->head != stream->seen)
+		if (!alvyn_append_version_agrees(stream) || stream->head != stream->seen)
 			return stream;
 	}
 	return NULL;
@@ -312,8 +313,8 @@ append_find_conflict(AppendRequest *req)
 /*
  * Is a stream at its expected version?
  */
-static bool
-append_version_agrees(AppendStream *stream)
+bool
+alvyn_append_version_agrees(AppendStream *stream)
 {
 	if (!stream->has_expected)
 		return true;
@@ -344,7 +345,7 @@ append_discard(EventLog *log, AppendRequest *req)
 }
 
 /*
- * Insert the events, and the key if there is one.
+ * Insert the events.
  */
 static void
 append_write(EventLog *log, AppendRequest *req)
@@ -369,8 +370,6 @@ append_write(EventLog *log, AppendRequest *req)
 		}
 		alvyn_event_writer_end(&writer);
 	}
-	if (req->key)
-		alvyn_idempotency_store(log, req);
 }
 
 /*
@@ -405,14 +404,14 @@ append_number(EventLog *log, AppendEvent *event, EventRow *row)
 /*
  * Raise the error for a stream that is not at its expected version.
  */
-static void
-append_refuse(AppendStream *stream)
+void
+alvyn_append_refuse(AppendStream *stream)
 {
 	const char *id = text_to_cstring(stream->id);
 	long long	actual = (long long) stream->head;
 	long long	expected = (long long) stream->expected;
 
-	if (append_version_agrees(stream))
+	if (alvyn_append_version_agrees(stream))
 		ereport(ERROR,
 				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
 				 errmsg("could not serialize access to stream \"%s\"", id),
@@ -489,7 +488,20 @@ append_result(AppendRequest *req, AppendStream *stream,
 	bool		nulls[RESULT_NATTS];
 	HeapTuple	tuple;
 
-	memset(nulls, req->conflict != NULL, sizeof(nulls));
+	alvyn_append_result(req, stream, values, nulls);
+	tuple = heap_form_tuple(desc, values, nulls);
+	ReleaseTupleDesc(desc);
+	return HeapTupleGetDatum(tuple);
+}
+
+/*
+ * The columns of a result.  What was not written is null.
+ */
+void
+alvyn_append_result(AppendRequest *req, AppendStream *stream, Datum *values,
+					bool *nulls)
+{
+	memset(nulls, stream->first_version == 0, RESULT_NATTS * sizeof(bool));
 	nulls[RESULT_STREAM_ID - 1] = false;
 	nulls[RESULT_VERSION - 1] = false;
 	nulls[RESULT_DUPLICATE - 1] = false;
@@ -502,7 +514,4 @@ append_result(AppendRequest *req, AppendStream *stream,
 	values[RESULT_VERSION - 1] = Int64GetDatum(stream->head);
 	values[RESULT_DUPLICATE - 1] = BoolGetDatum(req->duplicate);
 	values[RESULT_CONFLICT - 1] = BoolGetDatum(req->conflict != NULL);
-	tuple = heap_form_tuple(desc, values, nulls);
-	ReleaseTupleDesc(desc);
-	return HeapTupleGetDatum(tuple);
 }

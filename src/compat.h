@@ -30,6 +30,13 @@
 #define alvyn_materialize(fcinfo) InitMaterializedSRF(fcinfo, 0)
 #endif
 
+/* 16 let EvalPlanQual know of several result relations. */
+#if PG_VERSION_NUM >= 160000
+#define alvyn_epq_init(epq, estate) EvalPlanQualInit(epq, estate, NULL, NIL, -1, NIL)
+#else
+#define alvyn_epq_init(epq, estate) EvalPlanQualInit(epq, estate, NULL, NIL, -1)
+#endif
+
 /* 16 added "only summarizing indexes" to the index insertion. */
 #if PG_VERSION_NUM >= 160000
 #define alvyn_insert_index_tuples(result, slot, estate, no_dup_err, conflict, arbiters) \

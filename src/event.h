@@ -12,6 +12,7 @@
 #define EVENT_H
 
 #include "datatype/timestamp.h"
+#include "fmgr.h"
 #include "log.h"
 #include "utils/snapshot.h"
 
@@ -70,6 +71,9 @@ typedef struct EventWriter
 	TupleTableSlot **slots;
 	MemoryContext context;		/* of the tuples, reset with every flush */
 } EventWriter;
+
+/* The C function behind alvyn.event_id(). */
+extern Datum alvyn_event_id(PG_FUNCTION_ARGS);
 
 extern int64 alvyn_event_head(EventLog *log, int64 stream_no, int64 guess,
 							  Snapshot snapshot);

@@ -9,7 +9,8 @@
  * retention while the key is still valid.
  *
  * The fingerprint covers the streams and everything the caller said of the
- * events, as stored; it leaves out the expected versions, because a client
+ * events, as stored; for a command it covers the command, because what is
+ * decided depends on the state.  It leaves out the expected versions, because a client
  * that repeats a call after a conflict has loaded the stream again.
  *
  * Locking
@@ -55,7 +56,10 @@ enum
 	KEYS_NATTS = KEYS_CREATED_AT
 };
 
-/* The numbers that the result column holds for each stream written. */
+/*
+ * The numbers that the result column holds for each stream of a call, in the
+ * byte order of the ids; all but the version are 0 where nothing was written.
+ */
 enum
 {
 	RESULT_FIRST_VERSION,
@@ -195,8 +199,6 @@ idempotency_restore(AppendRequest *req, ArrayType *result)
 	{
 		AppendStream *stream = &req->streams[i];
 
-		if (stream->nevents == 0)
-			continue;
 		stream->first_version = numbers[RESULT_FIRST_VERSION];
 		stream->last_version = numbers[RESULT_LAST_VERSION];
 		stream->first_position = numbers[RESULT_FIRST_POSITION];
@@ -221,8 +223,6 @@ idempotency_result(AppendRequest *req)
 		AppendStream *stream = &req->streams[i];
 		Datum	   *group = &numbers[n];
 
-		if (stream->nevents == 0)
-			continue;
 		group[RESULT_FIRST_VERSION] = Int64GetDatum(stream->first_version);
 		group[RESULT_LAST_VERSION] = Int64GetDatum(stream->last_version);
 		group[RESULT_FIRST_POSITION] = Int64GetDatum(stream->first_position);
@@ -246,8 +246,19 @@ idempotency_fingerprint(AppendRequest *req)
 
 	if (pg_cryptohash_init(ctx) < 0)
 		elog(ERROR, "could not start a hash: %s", pg_cryptohash_error(ctx));
-	for (i = 0; i < req->nevents; i++)
-		fingerprint_event(ctx, &req->events[i]);
+	if (req->is_command)
+	{
+		for (i = 0; i < req->nstreams; i++)
+		{
+			fingerprint_varlena(ctx, PointerGetDatum(req->streams[i].id));
+			fingerprint_varlena(ctx, req->streams[i].command);
+		}
+	}
+	else
+	{
+		for (i = 0; i < req->nevents; i++)
+			fingerprint_event(ctx, &req->events[i]);
+	}
 
 	SET_VARSIZE(result, VARHDRSZ + PG_SHA256_DIGEST_LENGTH);
 	if (pg_cryptohash_final(ctx, (uint8 *) VARDATA(result),

@@ -60,6 +60,7 @@ static LogCatalog catalog;
 static void log_catalog_forget(Datum arg, Oid relid);
 static void log_catalog_fill(Oid schema);
 static Oid	log_relation(Oid schema, const char *name);
+static Oid	log_type(Oid schema, const char *name);
 static void log_check_local(Oid relid);
 static bool log_is_distributed(Oid relid);
 static void log_check_policy(Relation rel);
@@ -91,12 +92,22 @@ alvyn_log_catalog(Oid function)
 }
 
 /*
+ * Does a table hold definitions of snapshots or deciders?
+ */
+bool
+alvyn_log_holds_definitions(Oid relid)
+{
+	return relid == catalog.snapshots || relid == catalog.deciders;
+}
+
+/*
  * Open the store for an append: both tables and their indexes.
  */
 void
 alvyn_log_open_write(EventLog *log, Oid function)
 {
 	log->catalog = alvyn_log_catalog(function);
+	log->function = function;
 	log->estate = CreateExecutorState();
 	alvyn_log_open_table(&log->events, log->catalog->events, EVENTS_NATTS,
 						 false);
@@ -128,6 +139,7 @@ void
 alvyn_log_open_read(EventLog *log, Oid function)
 {
 	log->catalog = alvyn_log_catalog(function);
+	log->function = function;
 	log->estate = NULL;
 	log->events.rel = table_open(log->catalog->events, AccessShareLock);
 	log->events.slot = table_slot_create(log->events.rel, NULL);
@@ -296,7 +308,8 @@ log_catalog_forget(Datum arg, Oid relid)
 		relid == catalog.events_stream_version_key ||
 		relid == catalog.events_position_seq ||
 		relid == catalog.idempotency_keys ||
-		relid == catalog.idempotency_key)
+		relid == catalog.idempotency_key ||
+		alvyn_log_holds_definitions(relid))
 		catalog.valid = false;
 }
 
@@ -319,9 +332,11 @@ log_catalog_fill(Oid schema)
 	catalog.events_position_seq = log_relation(schema, "events_position_seq");
 	catalog.idempotency_keys = log_relation(schema, "idempotency_keys");
 	catalog.idempotency_key = log_relation(schema, "idempotency_key");
-	catalog.append_result = GetSysCacheOid2(TYPENAMENSP, Anum_pg_type_oid,
-											CStringGetDatum("append_result"),
-											ObjectIdGetDatum(schema));
+	catalog.snapshots = log_relation(schema, "snapshots");
+	catalog.deciders = log_relation(schema, "deciders");
+	catalog.append_result = log_type(schema, "append_result");
+	catalog.event = log_type(schema, "event");
+	catalog.new_event = log_type(schema, "new_event");
 	log_check_local(catalog.streams);
 	log_check_local(catalog.events);
 	log_check_local(catalog.idempotency_keys);
@@ -344,6 +359,25 @@ log_relation(Oid schema, const char *name)
 						name),
 				 errhint("Rename it back, or restore the extension from a backup.")));
 	return relid;
+}
+
+/*
+ * A type of the store by name.
+ */
+static Oid
+log_type(Oid schema, const char *name)
+{
+	Oid			type = GetSysCacheOid2(TYPENAMENSP, Anum_pg_type_oid,
+									   CStringGetDatum(name),
+									   ObjectIdGetDatum(schema));
+
+	if (!OidIsValid(type))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("type \"%s\" of extension \"alvyn\" does not exist",
+						name),
+				 errhint("Rename it back, or restore the extension from a backup.")));
+	return type;
 }
 
 /*

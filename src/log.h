@@ -29,7 +29,13 @@ typedef struct LogCatalog
 	Oid			events_position_seq;
 	Oid			idempotency_keys;
 	Oid			idempotency_key;
-	Oid			append_result;	/* the row type */
+	Oid			snapshots;
+	Oid			deciders;
+
+	/* Row types. */
+	Oid			append_result;
+	Oid			event;
+	Oid			new_event;
 } LogCatalog;
 
 /* A table opened for writing. */
@@ -50,6 +56,7 @@ typedef struct LogTable
 typedef struct EventLog
 {
 	const LogCatalog *catalog;
+	Oid			function;		/* that opened it */
 	EState	   *estate;
 	LogTable	events;
 	Relation	streams;
@@ -60,6 +67,7 @@ typedef struct EventLog
 
 extern void alvyn_log_init(void);
 extern const LogCatalog *alvyn_log_catalog(Oid function);
+extern bool alvyn_log_holds_definitions(Oid relid);
 extern void alvyn_log_open_write(EventLog *log, Oid function);
 extern void alvyn_log_close_write(EventLog *log);
 extern void alvyn_log_open_read(EventLog *log, Oid function);

@@ -75,7 +75,6 @@ static RequestArray request_array(FunctionCallInfo fcinfo, int arg,
 								  const char *name, Oid type);
 static void request_same_length(RequestArray *array, RequestArray *other);
 static Datum array_value(RequestArray *array, int i);
-static void request_check_event(AppendEvent *event, bool plural, int element);
 static void request_check_text(Datum name, const char *label, int element);
 static void request_check_expected(int64 expected, const char *label,
 								   int element);
@@ -128,7 +127,7 @@ alvyn_request_single(AppendRequest *req, FunctionCallInfo fcinfo)
 	event->has_time = !PG_ARGISNULL(6);
 	event->time = event->has_time ? PG_GETARG_TIMESTAMPTZ(6) : 0;
 	event->schema_version = PG_ARGISNULL(7) ? 1 : PG_GETARG_INT32(7);
-	request_check_event(event, false, 0);
+	alvyn_request_check_event(event, false, 0);
 	request_key(req, fcinfo, 8);
 }
 
@@ -181,6 +180,133 @@ alvyn_request_streams(AppendRequest *req, FunctionCallInfo fcinfo)
 		request_same_length(&versions, &checks);
 	request_merge_streams(req, &streams, &checks, &versions);
 	request_key(req, fcinfo, 6);
+}
+
+/*
+ * Check the arguments of alvyn.execute(): a stream, its command, the expected
+ * version and the key.
+ */
+void
+alvyn_request_command(AppendRequest *req, FunctionCallInfo fcinfo)
+{
+	AppendStream *stream = palloc0(sizeof(AppendStream));
+
+	memset(req, 0, sizeof(*req));
+	req->is_command = true;
+	req->nstreams = 1;
+	req->streams = stream;
+	stream->id = alvyn_request_name(fcinfo, 0, "stream_id");
+	if (PG_ARGISNULL(1))
+		request_null("command", 0);
+	stream->command = PointerGetDatum(PG_GETARG_VARLENA_PP(1));
+	stream->has_expected = !PG_ARGISNULL(2);
+	if (stream->has_expected)
+	{
+		stream->expected = PG_GETARG_INT64(2);
+		request_check_expected(stream->expected, "expected_version", 0);
+	}
+	request_key(req, fcinfo, 3);
+}
+
+/*
+ * Check the arguments of alvyn.execute_streams(): streams, their commands and
+ * the key.
+ */
+void
+alvyn_request_commands(AppendRequest *req, FunctionCallInfo fcinfo)
+{
+	RequestArray streams = request_array(fcinfo, 0, "stream_ids", TEXTOID);
+	RequestArray commands = request_array(fcinfo, 1, "commands", JSONBOID);
+	RequestArray none = {NULL, -1, NULL, NULL};
+	int			i;
+
+	memset(req, 0, sizeof(*req));
+	req->is_command = true;
+	if (streams.count < 0)
+		request_null(streams.name, 0);
+	if (commands.count < 0)
+		request_null(commands.name, 0);
+	request_same_length(&commands, &streams);
+	if (streams.count == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("argument \"%s\" must not be empty", streams.name)));
+
+	req->nevents = streams.count;
+	req->events = palloc0(sizeof(AppendEvent) * req->nevents);
+	request_merge_streams(req, &streams, &none, &none);
+	for (i = 0; i < req->nevents; i++)
+	{
+		AppendStream *stream = req->events[i].stream;
+
+		if (stream->first_event != i)
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					 errmsg("argument \"%s\" names a stream that is already there",
+							request_label(streams.name, i + 1)),
+					 errdetail("Each stream can have one command.")));
+		if (commands.nulls[i])
+			request_null(commands.name, i + 1);
+		stream->command = commands.values[i];
+		stream->nevents = 0;
+	}
+	req->nevents = 0;
+	request_key(req, fcinfo, 2);
+}
+
+/*
+ * Check one event.  "element" counts from 1 in the plural forms, which take
+ * arrays.
+ */
+void
+alvyn_request_check_event(AppendEvent *event, bool plural, int element)
+{
+	const char *type_name = plural ? "types" : "type";
+	Size		size;
+	Size		suffix = strlen(SNAPSHOT_SUFFIX);
+	text	   *type;
+
+	request_check_text(event->type, type_name, element);
+	type = DatumGetTextPP(event->type);
+	if (VARSIZE_ANY_EXHDR(type) >= suffix &&
+		memcmp(VARDATA_ANY(type) + VARSIZE_ANY_EXHDR(type) - suffix,
+			   SNAPSHOT_SUFFIX, suffix) == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("argument \"%s\" must not end in \"%s\"",
+						request_label(type_name, element), SNAPSHOT_SUFFIX),
+				 errdetail("Such event types are reserved for generated snapshots.")));
+
+	if (event->data == (Datum) 0)
+		request_null("data", element);
+	size = VARSIZE_ANY_EXHDR(DatumGetPointer(event->data));
+	if (event->metadata != (Datum) 0)
+		size += VARSIZE_ANY_EXHDR(DatumGetPointer(event->metadata));
+	if (size > (Size) alvyn_max_event_size)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("argument \"%s\" is too large",
+						request_label("data", element)),
+				 errdetail("Data and metadata have %zu bytes, the limit is %d bytes.",
+						   size, alvyn_max_event_size),
+				 errhint("Store large content elsewhere and append a reference, or raise \"alvyn.max_event_size\".")));
+
+	if (event->id != (Datum) 0)
+		request_check_text(event->id, plural ? "ids" : "id", element);
+	if (event->has_time &&
+		(event->time < TIME_FIRST || event->time >= TIME_END))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("argument \"%s\" is out of range",
+						request_label(plural ? "times" : "time", element)),
+				 errdetail("The time of an event must lie in the years 1 to 9999.")));
+	if (event->schema_version < 1)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("argument \"%s\" must be at least 1",
+						request_label(plural ? "schema_versions" : "schema_version",
+									  element)),
+				 errdetail("It is %d.", event->schema_version)));
 }
 
 /*
@@ -289,7 +415,7 @@ request_event_arrays(AppendRequest *req, RequestArray *types,
 		event->schema_version =
 			(schema_versions->count < 0 || schema_versions->nulls[i]) ?
 			1 : DatumGetInt32(schema_versions->values[i]);
-		request_check_event(event, true, i + 1);
+		alvyn_request_check_event(event, true, i + 1);
 	}
 }
 
@@ -493,61 +619,6 @@ array_value(RequestArray *array, int i)
 	if (array->count < 0 || array->nulls[i])
 		return (Datum) 0;
 	return array->values[i];
-}
-
-/*
- * Check one event.  "element" counts from 1 in the plural forms, which take
- * arrays.
- */
-static void
-request_check_event(AppendEvent *event, bool plural, int element)
-{
-	const char *type_name = plural ? "types" : "type";
-	Size		size;
-	Size		suffix = strlen(SNAPSHOT_SUFFIX);
-	text	   *type;
-
-	request_check_text(event->type, type_name, element);
-	type = DatumGetTextPP(event->type);
-	if (VARSIZE_ANY_EXHDR(type) >= suffix &&
-		memcmp(VARDATA_ANY(type) + VARSIZE_ANY_EXHDR(type) - suffix,
-			   SNAPSHOT_SUFFIX, suffix) == 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("argument \"%s\" must not end in \"%s\"",
-						request_label(type_name, element), SNAPSHOT_SUFFIX),
-				 errdetail("Such event types are reserved for generated snapshots.")));
-
-	if (event->data == (Datum) 0)
-		request_null("data", element);
-	size = VARSIZE_ANY_EXHDR(DatumGetPointer(event->data));
-	if (event->metadata != (Datum) 0)
-		size += VARSIZE_ANY_EXHDR(DatumGetPointer(event->metadata));
-	if (size > (Size) alvyn_max_event_size)
-		ereport(ERROR,
-				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("argument \"%s\" is too large",
-						request_label("data", element)),
-				 errdetail("Data and metadata have %zu bytes, the limit is %d bytes.",
-						   size, alvyn_max_event_size),
-				 errhint("Store large content elsewhere and append a reference, or raise \"alvyn.max_event_size\".")));
-
-	if (event->id != (Datum) 0)
-		request_check_text(event->id, plural ? "ids" : "id", element);
-	if (event->has_time &&
-		(event->time < TIME_FIRST || event->time >= TIME_END))
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("argument \"%s\" is out of range",
-						request_label(plural ? "times" : "time", element)),
-				 errdetail("The time of an event must lie in the years 1 to 9999.")));
-	if (event->schema_version < 1)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("argument \"%s\" must be at least 1",
-						request_label(plural ? "schema_versions" : "schema_version",
-									  element)),
-				 errdetail("It is %d.", event->schema_version)));
 }
 
 /*

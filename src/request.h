@@ -41,12 +41,14 @@ typedef struct AppendStream
 	text	   *id;
 	bool		has_expected;
 	int64		expected;
+	Datum		command;		/* for a decider, or 0 */
 	int			nevents;
-	int			first_event;	/* index of its first event */
+	int			first_event;	/* index of its first event or command */
 
 	bool		locked;
 	bool		created;		/* by this call */
 	StreamRow	row;
+	int			checked;		/* events that were checked against rules */
 	int64		head;
 	int64		seen;			/* head in the transaction's snapshot */
 	int64		first_version;
@@ -63,6 +65,7 @@ typedef struct AppendRequest
 	int			nevents;
 	AppendEvent *events;
 	text	   *key;			/* idempotency key, or NULL */
+	bool		is_command;		/* events are still to be decided */
 
 	AppendStream *conflict;		/* whose version was not the expected one */
 	bool		duplicate;		/* the key was used before */
@@ -72,6 +75,12 @@ extern void alvyn_request_init(void);
 extern void alvyn_request_single(AppendRequest *req, FunctionCallInfo fcinfo);
 extern void alvyn_request_batch(AppendRequest *req, FunctionCallInfo fcinfo);
 extern void alvyn_request_streams(AppendRequest *req, FunctionCallInfo fcinfo);
+extern void alvyn_request_command(AppendRequest *req,
+								  FunctionCallInfo fcinfo);
+extern void alvyn_request_commands(AppendRequest *req,
+								   FunctionCallInfo fcinfo);
+extern void alvyn_request_check_event(AppendEvent *event, bool plural,
+									  int element);
 
 /* Arguments of other functions. */
 extern text *alvyn_request_name(FunctionCallInfo fcinfo, int arg,

@@ -38,6 +38,7 @@
 #include "access/tableam.h"
 #include "access/xact.h"
 #include "catalog/pg_collation.h"
+#include "catalog/pg_type.h"
 #include "commands/sequence.h"
 #include "compat.h"
 #include "event.h"
@@ -46,6 +47,7 @@
 #include "request.h"
 #include "storage/lmgr.h"
 #include "stream.h"
+#include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/snapmgr.h"
@@ -56,6 +58,7 @@ PG_FUNCTION_INFO_V1(alvyn_stream_version);
 PG_FUNCTION_INFO_V1(alvyn_load_stream);
 PG_FUNCTION_INFO_V1(alvyn_prefix_end);
 
+static void stream_read_marks(TupleTableSlot *slot, StreamRow *row);
 static bool stream_insert(EventLog *log, LogTable *streams);
 static void stream_store(TupleTableSlot *slot, text *id, StreamRow *row);
 
@@ -180,7 +183,10 @@ alvyn_stream_find(EventLog *log, text *id, Snapshot snapshot, StreamRow *row)
 	index_rescan(scan, &key, 1, NULL, 0);
 	found = index_getnext_slot(scan, ForwardScanDirection, log->stream_slot);
 	if (found)
+	{
 		alvyn_stream_read(log->stream_slot, row);
+		stream_read_marks(log->stream_slot, row);
+	}
 	ExecClearTuple(log->stream_slot);
 	index_endscan(scan);
 	return found;
@@ -205,6 +211,7 @@ alvyn_stream_lock(EventLog *log, text *id, StreamRow *row)
 		if (result == TM_Ok)
 		{
 			alvyn_stream_read(log->stream_slot, row);
+			stream_read_marks(log->stream_slot, row);
 			ExecClearTuple(log->stream_slot);
 			return true;
 		}
@@ -234,6 +241,8 @@ alvyn_stream_create(EventLog *log, text *id, StreamRow *row)
 	row->slot = alvyn_stream_hash(VARDATA_ANY(id), VARSIZE_ANY_EXHDR(id));
 	row->state = STREAM_ACTIVE;
 	row->version_floor = 0;
+	row->nmarks = 0;
+	row->marks = NULL;
 
 	alvyn_log_open_table(&streams, log->catalog->streams, STREAMS_NATTS, true);
 	stream_store(streams.slot, id, row);
@@ -272,6 +281,78 @@ alvyn_stream_read(TupleTableSlot *slot, StreamRow *row)
 	row->state = DatumGetChar(slot_getattr(slot, STREAMS_STATE, &isnull));
 	row->version_floor = DatumGetInt64(slot_getattr(slot, STREAMS_VERSION_FLOOR,
 													&isnull));
+	row->nmarks = 0;
+	row->marks = NULL;
+}
+
+/*
+ * Take the marks of the snapshots out of a slot.
+ */
+static void
+stream_read_marks(TupleTableSlot *slot, StreamRow *row)
+{
+	bool		isnull;
+	Datum		value = slot_getattr(slot, STREAMS_SNAPSHOTS, &isnull);
+	ArrayType  *array;
+	int			count;
+
+	if (isnull)
+		return;
+	array = DatumGetArrayTypeP(value);
+	count = ArrayGetNItems(ARR_NDIM(array), ARR_DIMS(array));
+	if (ARR_HASNULL(array) || count % STREAM_MARK_WIDTH != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("stream %lld has a malformed list of snapshots",
+						(long long) row->stream_no)));
+	row->nmarks = count / STREAM_MARK_WIDTH;
+	row->marks = palloc(sizeof(StreamMark) * row->nmarks);
+	memcpy(row->marks, ARR_DATA_PTR(array), sizeof(StreamMark) * row->nmarks);
+}
+
+/*
+ * Write the marks of the snapshots into the row of a locked stream.
+ */
+void
+alvyn_stream_update_marks(EventLog *log, StreamRow *row)
+{
+	LogTable	streams;
+	TupleTableSlot *old;
+	EPQState	epq;
+	Datum	   *numbers;
+	int			count = row->nmarks * STREAM_MARK_WIDTH;
+	int			i;
+
+	/* The row may have been created or locked by this very command. */
+	CommandCounterIncrement();
+	alvyn_log_open_table(&streams, log->catalog->streams, STREAMS_NATTS, false);
+	old = table_slot_create(streams.rel, NULL);
+	if (!table_tuple_fetch_row_version(streams.rel, &row->tid, SnapshotSelf,
+									   old))
+		elog(ERROR, "row of stream %lld has gone", (long long) row->stream_no);
+
+	numbers = palloc(sizeof(Datum) * count);
+	for (i = 0; i < count; i++)
+		numbers[i] = Int64GetDatum(((int64 *) row->marks)[i]);
+	slot_getallattrs(old);
+	memcpy(streams.slot->tts_values, old->tts_values,
+		   old->tts_tupleDescriptor->natts * sizeof(Datum));
+	memcpy(streams.slot->tts_isnull, old->tts_isnull,
+		   old->tts_tupleDescriptor->natts * sizeof(bool));
+	streams.slot->tts_values[STREAMS_SNAPSHOTS - 1] =
+		PointerGetDatum(construct_array(numbers, count, INT8OID,
+										sizeof(int64), FLOAT8PASSBYVAL,
+										TYPALIGN_DOUBLE));
+	streams.slot->tts_isnull[STREAMS_SNAPSHOTS - 1] = false;
+	ExecStoreVirtualTuple(streams.slot);
+
+	alvyn_epq_init(&epq, log->estate);
+	ExecSimpleRelationUpdate(streams.result, log->estate, &epq, old,
+							 streams.slot);
+	EvalPlanQualEnd(&epq);
+	row->tid = streams.slot->tts_tid;
+	ExecDropSingleTupleTableSlot(old);
+	alvyn_log_close_table(&streams);
 }
 
 /*
@@ -327,7 +408,7 @@ stream_store(TupleTableSlot *slot, text *id, StreamRow *row)
 	ExecClearTuple(slot);
 	memset(slot->tts_isnull, true,
 		   slot->tts_tupleDescriptor->natts * sizeof(bool));
-	memset(slot->tts_isnull, false, STREAMS_NATTS * sizeof(bool));
+	memset(slot->tts_isnull, false, STREAMS_SNAPSHOTS - 1);
 	values[STREAMS_STREAM_NO - 1] = Int64GetDatum(row->stream_no);
 	values[STREAMS_STREAM_ID - 1] = PointerGetDatum(id);
 	values[STREAMS_SLOT - 1] = Int16GetDatum(row->slot);

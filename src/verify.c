@@ -36,6 +36,7 @@
 #include "executor/executor.h"
 #include "funcapi.h"
 #include "miscadmin.h"
+#include "refold.h"
 #include "scan.h"
 #include "stream.h"
 #include "utils/builtins.h"
@@ -83,6 +84,7 @@ typedef struct VerifyWalk
 	/* The stream of the last event. */
 	bool		in_stream;
 	bool		broken;
+	bool		has_snapshots;
 	int64		stream_no;
 	text	   *stream_id;		/* NULL when it is not registered */
 	int16		slot;
@@ -97,6 +99,7 @@ typedef struct VerifyWalk
 	int64		first_position;
 	int64		max_position;
 
+	bool		check_snapshots;
 	ReturnSetInfo *problems;	/* where problems go, or NULL */
 } VerifyWalk;
 
@@ -112,6 +115,7 @@ static void verify_events(VerifyWalk *walk, int64 first, int64 last);
 static void verify_event(VerifyWalk *walk, const EventFacts *event);
 static void verify_enter_stream(VerifyWalk *walk, int64 stream_no);
 static void verify_leave_stream(VerifyWalk *walk);
+static void verify_snapshots(VerifyWalk *walk);
 static void verify_no_events(VerifyWalk *walk);
 static bool verify_seek_registry(VerifyWalk *walk, int64 stream_no);
 static void verify_register(VerifyWalk *walk, TupleTableSlot *slot);
@@ -120,7 +124,8 @@ static void verify_problem(VerifyWalk *walk, const char *problem,
 static Datum verify_result(VerifyWalk *walk, FunctionCallInfo fcinfo);
 
 /*
- * alvyn.verify_slice(prefix text, slice int, slices int) returns verification
+ * alvyn.verify_slice(prefix text, slice int, slices int, check_snapshots
+ * boolean) returns verification
  *
  * Verify one of "slices" parts of the store, or of the streams with a prefix.
  */
@@ -132,6 +137,7 @@ alvyn_verify_slice(PG_FUNCTION_ARGS)
 	int			slices = PG_GETARG_INT32(2);
 
 	verify_begin(&walk, fcinfo);
+	walk.check_snapshots = !PG_ARGISNULL(3) && PG_GETARG_BOOL(3);
 	if (PG_ARGISNULL(0))
 		verify_store(&walk, slice, slices);
 	else
@@ -141,7 +147,8 @@ alvyn_verify_slice(PG_FUNCTION_ARGS)
 }
 
 /*
- * alvyn.verify_streams(prefix text) returns setof problem
+ * alvyn.verify_streams(prefix text, check_snapshots boolean) returns setof
+ * problem
  *
  * The faults of the store, or of the streams with a prefix, a row each.
  */
@@ -153,6 +160,7 @@ alvyn_verify_streams(PG_FUNCTION_ARGS)
 	alvyn_materialize(fcinfo);
 	verify_begin(&walk, fcinfo);
 	walk.problems = (ReturnSetInfo *) fcinfo->resultinfo;
+	walk.check_snapshots = !PG_ARGISNULL(1) && PG_GETARG_BOOL(1);
 	if (PG_ARGISNULL(0))
 		verify_store(&walk, 0, 1);
 	else
@@ -310,6 +318,7 @@ verify_event(VerifyWalk *walk, const EventFacts *event)
 	walk->last_position = event->position;
 	walk->stored_events++;
 	walk->snapshot_events += event->snapshot;
+	walk->has_snapshots |= event->snapshot;
 	walk->first_position = Min(walk->first_position, event->position);
 	walk->max_position = Max(walk->max_position, event->position);
 }
@@ -350,10 +359,36 @@ verify_leave_stream(VerifyWalk *walk)
 {
 	if (!walk->in_stream)
 		return;
+	if (walk->check_snapshots && walk->has_snapshots && walk->stream_id)
+		verify_snapshots(walk);
+	walk->has_snapshots = false;
 	if (walk->broken)
 		walk->broken_streams++;
 	walk->in_stream = false;
 	walk->broken = false;
+}
+
+/*
+ * Fold the stream again and compare its snapshots.
+ */
+static void
+verify_snapshots(VerifyWalk *walk)
+{
+	const Definitions *all = alvyn_definitions(walk->log.function);
+	int			i;
+
+	for (i = 0; i < all->nsnapshots; i++)
+	{
+		const SnapshotDefinition *def = &all->snapshots[i];
+		EventFacts	where;
+
+		if (alvyn_definition_covers(def->prefix, walk->stream_id) &&
+			!alvyn_refold_agrees(&walk->log, def, walk->stream_id,
+								 walk->stream_no, walk->snapshot, &where))
+			verify_problem(walk, "wrong snapshot", &where,
+						   psprintf("Snapshot \"%s\" is not the state of the events before it.",
+									def->name));
+	}
 }
 
 /*

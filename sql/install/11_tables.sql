@@ -12,6 +12,7 @@ CREATE TABLE alvyn.streams (
     state "char" NOT NULL DEFAULT 'a',
     version_floor bigint NOT NULL DEFAULT 0,
     created_at timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
+    snapshots bigint[],
     CONSTRAINT streams_pkey PRIMARY KEY (stream_no),
     CONSTRAINT streams_stream_id_key UNIQUE (stream_id)
 );
@@ -23,6 +24,8 @@ COMMENT ON COLUMN alvyn.streams.state IS
     'a = active, z = archived, t = tombstoned';
 COMMENT ON COLUMN alvyn.streams.version_floor IS
     'Versions up to here were removed';
+COMMENT ON COLUMN alvyn.streams.snapshots IS
+    'For each snapshot: its number, schema version, version of the newest, version counted up to, handled events since';
 
 CREATE SEQUENCE alvyn.events_position_seq AS bigint CACHE 1;
 COMMENT ON SEQUENCE alvyn.events_position_seq IS

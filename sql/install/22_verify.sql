@@ -128,11 +128,12 @@ COMMENT ON AGGREGATE alvyn.digest(alvyn.event) IS
 CREATE FUNCTION alvyn.verify_slice(
     prefix text,
     slice int,
-    slices int
+    slices int,
+    check_snapshots boolean
 ) RETURNS alvyn.verification
 LANGUAGE c STABLE PARALLEL SAFE COST 10000000
 AS 'MODULE_PATHNAME', 'alvyn_verify_slice';
-COMMENT ON FUNCTION alvyn.verify_slice(text, int, int) IS
+COMMENT ON FUNCTION alvyn.verify_slice(text, int, int, boolean) IS
     'One part of what verify checks; the parts can be checked in parallel';
 
 CREATE FUNCTION alvyn.verify(
@@ -151,23 +152,24 @@ BEGIN ATOMIC
                pg_catalog.sum(v.broken_streams),
                pg_catalog.bool_and(v.ok)
            )::alvyn.verification
-      FROM (SELECT * FROM alvyn.verify_slice(verify.prefix, 0, 4)
+      FROM (SELECT * FROM alvyn.verify_slice(verify.prefix, 0, 4, verify.check_snapshots)
             UNION ALL
-            SELECT * FROM alvyn.verify_slice(verify.prefix, 1, 4)
+            SELECT * FROM alvyn.verify_slice(verify.prefix, 1, 4, verify.check_snapshots)
             UNION ALL
-            SELECT * FROM alvyn.verify_slice(verify.prefix, 2, 4)
+            SELECT * FROM alvyn.verify_slice(verify.prefix, 2, 4, verify.check_snapshots)
             UNION ALL
-            SELECT * FROM alvyn.verify_slice(verify.prefix, 3, 4)) v;
+            SELECT * FROM alvyn.verify_slice(verify.prefix, 3, 4, verify.check_snapshots)) v;
 END;
 COMMENT ON FUNCTION alvyn.verify(text, boolean) IS
     'Recompute from the events that the streams with a prefix, or all, are complete and in order';
 
 CREATE FUNCTION alvyn.verify_streams(
-    prefix text DEFAULT NULL
+    prefix text DEFAULT NULL,
+    check_snapshots boolean DEFAULT false
 ) RETURNS SETOF alvyn.problem
 LANGUAGE c STABLE PARALLEL SAFE COST 10000000 ROWS 10
 AS 'MODULE_PATHNAME', 'alvyn_verify_streams';
-COMMENT ON FUNCTION alvyn.verify_streams(text) IS
+COMMENT ON FUNCTION alvyn.verify_streams(text, boolean) IS
     'The faults of the streams with a prefix, or of all, a row each';
 
 CREATE FUNCTION alvyn.store_digest(

@@ -7,7 +7,14 @@ REVOKE ALL ON ALL TABLES IN SCHEMA alvyn FROM PUBLIC;
 REVOKE ALL ON ALL SEQUENCES IN SCHEMA alvyn FROM PUBLIC;
 
 GRANT USAGE ON SCHEMA alvyn TO alvyn_reader;
-GRANT SELECT ON alvyn.streams, alvyn.events TO alvyn_reader;
+GRANT SELECT ON
+    alvyn.streams,
+    alvyn.events,
+    alvyn.snapshots,
+    alvyn.deciders,
+    alvyn.snapshot_marks,
+    alvyn.snapshot_status
+TO alvyn_reader;
 GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA alvyn TO alvyn_reader;
 
 REVOKE EXECUTE ON FUNCTION
@@ -17,6 +24,16 @@ REVOKE EXECUTE ON FUNCTION
     alvyn.try_append(text, bigint, text, jsonb, jsonb, text, timestamptz, int, text),
     alvyn.try_append_batch(text, bigint, text[], jsonb[], jsonb[], text[], timestamptz[], int[], text),
     alvyn.try_append_streams(text[], text[], jsonb[], jsonb[], text[], bigint[], text),
+    alvyn.execute(text, jsonb, bigint, text, int),
+    alvyn.execute_streams(text[], jsonb[], text, int),
+    alvyn.create_snapshot(text, text, int, jsonb, regprocedure, jsonb, int),
+    alvyn.alter_snapshot(text, int, jsonb, regprocedure, jsonb, int),
+    alvyn.drop_snapshot(text),
+    alvyn.take_snapshot(text, text),
+    alvyn.rebuild_snapshots(text, int),
+    alvyn.create_decider(text, text, text, regprocedure),
+    alvyn.drop_decider(text),
+    alvyn.definition_changed(),
     alvyn.purge_idempotency_keys(int)
 FROM alvyn_reader;
 GRANT EXECUTE ON FUNCTION
@@ -25,7 +42,18 @@ GRANT EXECUTE ON FUNCTION
     alvyn.append_streams(text[], text[], jsonb[], jsonb[], text[], bigint[], text),
     alvyn.try_append(text, bigint, text, jsonb, jsonb, text, timestamptz, int, text),
     alvyn.try_append_batch(text, bigint, text[], jsonb[], jsonb[], text[], timestamptz[], int[], text),
-    alvyn.try_append_streams(text[], text[], jsonb[], jsonb[], text[], bigint[], text)
+    alvyn.try_append_streams(text[], text[], jsonb[], jsonb[], text[], bigint[], text),
+    alvyn.execute(text, jsonb, bigint, text, int),
+    alvyn.execute_streams(text[], jsonb[], text, int)
 TO alvyn_writer;
 
-GRANT EXECUTE ON FUNCTION alvyn.purge_idempotency_keys(int) TO alvyn_admin;
+GRANT EXECUTE ON FUNCTION
+    alvyn.create_snapshot(text, text, int, jsonb, regprocedure, jsonb, int),
+    alvyn.alter_snapshot(text, int, jsonb, regprocedure, jsonb, int),
+    alvyn.drop_snapshot(text),
+    alvyn.take_snapshot(text, text),
+    alvyn.rebuild_snapshots(text, int),
+    alvyn.create_decider(text, text, text, regprocedure),
+    alvyn.drop_decider(text),
+    alvyn.purge_idempotency_keys(int)
+TO alvyn_admin;

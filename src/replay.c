@@ -1,0 +1,85 @@
+/*-------------------------------------------------------------------------
+ *
+ * replay.c
+ *		Reading the events of a stream, with their payloads.
+ *
+ * The values of a row point into the page it stands on and last until the
+ * next row is read; whoever keeps one copies it.
+ *
+ * IDENTIFICATION
+ *		src/replay.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/tableam.h"
+#include "compat.h"
+#include "executor/tuptable.h"
+#include "miscadmin.h"
+#include "replay.h"
+#include "utils/fmgroids.h"
+#include "utils/timestamp.h"
+
+/*
+ * Begin reading the versions "first" to "last" of a stream, up or down.
+ */
+void
+alvyn_replay_begin(Replay *replay, EventLog *log, int64 stream_no,
+				   int64 first, int64 last, ScanDirection direction,
+				   Snapshot snapshot)
+{
+	ScanKeyData keys[3];
+
+	ScanKeyInit(&keys[0], 1, BTEqualStrategyNumber, F_INT8EQ,
+				Int64GetDatum(stream_no));
+	ScanKeyInit(&keys[1], 2, BTGreaterEqualStrategyNumber, F_INT8GE,
+				Int64GetDatum(first));
+	ScanKeyInit(&keys[2], 2, BTLessEqualStrategyNumber, F_INT8LE,
+				Int64GetDatum(last));
+	replay->log = log;
+	replay->direction = direction;
+	replay->scan = alvyn_index_beginscan(log->events.rel,
+										 log->events_by_version, snapshot, 3);
+	index_rescan(replay->scan, keys, 3, NULL, 0);
+}
+
+/*
+ * Read the next event.  Returns false when there is none.
+ */
+bool
+alvyn_replay_next(Replay *replay, EventRow *row)
+{
+	TupleTableSlot *slot = replay->log->events.slot;
+	Datum	   *values = slot->tts_values;
+
+	CHECK_FOR_INTERRUPTS();
+	if (!index_getnext_slot(replay->scan, replay->direction, slot))
+		return false;
+
+	slot_getsomeattrs(slot, EVENTS_NATTS);
+	row->position = DatumGetInt64(values[EVENTS_POSITION - 1]);
+	row->stream_no = DatumGetInt64(values[EVENTS_STREAM_NO - 1]);
+	row->version = DatumGetInt64(values[EVENTS_VERSION - 1]);
+	row->time = DatumGetTimestampTz(values[EVENTS_TIME - 1]);
+	row->schema_version = DatumGetInt32(values[EVENTS_SCHEMA_VERSION - 1]);
+	row->slot = DatumGetInt16(values[EVENTS_SLOT - 1]);
+	row->snapshot = DatumGetBool(values[EVENTS_SNAPSHOT - 1]);
+	row->type = values[EVENTS_TYPE - 1];
+	row->data = values[EVENTS_DATA - 1];
+	row->metadata = slot->tts_isnull[EVENTS_METADATA - 1] ? (Datum) 0 :
+		values[EVENTS_METADATA - 1];
+	row->id = slot->tts_isnull[EVENTS_ID - 1] ? (Datum) 0 :
+		values[EVENTS_ID - 1];
+	return true;
+}
+
+/*
+ * Stop reading.
+ */
+void
+alvyn_replay_end(Replay *replay)
+{
+	ExecClearTuple(replay->log->events.slot);
+	index_endscan(replay->scan);
+}
