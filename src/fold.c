@@ -269,6 +269,7 @@ fold_event_row(Fold *fold, const EventRow *row)
 {
 	Datum		values[10];
 	bool		nulls[10] = {false};
+
 	LOCAL_FCINFO(id, 3);
 
 	InitFunctionCallInfoData(*id, NULL, 3, InvalidOid, NULL, NULL);

@@ -63,6 +63,7 @@ static const struct
 	RuleOperation operation;
 	RuleArgument argument;
 }			operations[] =
+
 {
 	{"set", RULE_SET, ARGUMENT_ANY},
 	{"copy", RULE_COPY, ARGUMENT_PATH},
@@ -549,6 +550,7 @@ rule_apply(RuleState *state, const Rule *rule, Jsonb *data, TimestampTz time)
 	MemoryContext old;
 	JsonbValue	value;
 	char		buffer[MAXDATELEN + 1];
+	int			utc = 0;
 
 	field->changed = true;
 	switch (rule->operation)
@@ -581,7 +583,7 @@ rule_apply(RuleState *state, const Rule *rule, Jsonb *data, TimestampTz time)
 		case RULE_TIME:
 			/* The same text whatever the session's time zone is. */
 			JsonEncodeDateTime(buffer, TimestampTzGetDatum(time),
-							   TIMESTAMPTZOID, &(int) {0});
+							   TIMESTAMPTZOID, &utc);
 			value.type = jbvString;
 			value.val.string.val = buffer;
 			value.val.string.len = strlen(buffer);
