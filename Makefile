@@ -65,7 +65,11 @@ REGRESS = \
 	verify \
 	aggregates \
 	transactions \
-	owner
+	owner \
+	guards \
+	privileges \
+	search_path \
+	sanity
 REGRESS_OPTS = --inputdir=test --load-extension=$(EXTENSION)
 ISOLATION =
 ISOLATION_OPTS = --inputdir=test --outputdir=. --load-extension=$(EXTENSION)
