@@ -89,11 +89,11 @@ daily_setup(void)
 	bool		ok;
 
 	if (!target_open(option_text("dsn")) ||
-		!session_run_file(target_session(), "schema.sql") ||
+		!session_run_script(target_session(), "schema.sql") ||
 		!report_prepare("daily"))
 		return false;
 	progress_begin("planning", "", 0);
-	ok = session_run_file(target_session(), "plan.sql");
+	ok = session_run_script(target_session(), "plan.sql");
 	progress_end();
 	return ok;
 }
@@ -123,7 +123,7 @@ daily_analyse(void)
 
 	progress_begin("analysing", "", 0);
 	ok = traffic_load_logs() &&
-		session_run_file(target_session(), "analyse.sql");
+		session_run_script(target_session(), "analyse.sql");
 	progress_end();
 	return ok;
 }
@@ -131,10 +131,13 @@ daily_analyse(void)
 static bool
 daily_verify(void)
 {
+	const char *tamper = option_text("tamper");
 	bool		ok;
 
+	if (tamper != NULL && !session_run_file(target_session(), tamper))
+		return false;
 	progress_begin("verifying", "", 0);
-	ok = session_run_file(target_session(), "verify.sql");
+	ok = session_run_script(target_session(), "verify.sql");
 	progress_end();
 	return ok;
 }

@@ -82,6 +82,8 @@ static Option options[] = {
 	"server to test; default: a throwaway one"},
 	{"output", OPTION_TEXT, "FILE", 0, 0,
 	"write the report as JSON"},
+	{"tamper", OPTION_TEXT, "FILE", 0, 0,
+	"run this SQL before verifying, to see it found out"},
 	{"verbose", OPTION_SWITCH, NULL, 0, 0,
 	"say what is being done"},
 	{"help", OPTION_SWITCH, NULL, 0, 0,

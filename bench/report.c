@@ -76,7 +76,7 @@ report_write(void)
 
 	run_forgive();
 	built = target_revive() &&
-		session_run_file(target_session(), "report.sql") &&
+		session_run_script(target_session(), "report.sql") &&
 		steps_record() &&
 		report_judge() &&
 		report_print() &&

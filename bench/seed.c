@@ -52,7 +52,7 @@ seed_accounts(void)
 	int			history = option_integer("history");
 	PGconn	  **sessions = calloc(count, sizeof(PGconn *));
 	SeedState	state = {0};
-	bool		ok = session_run_file(target_session(), "seed.sql");
+	bool		ok = session_run_script(target_session(), "seed.sql");
 
 	state.accounts = option_integer("accounts");
 	state.range = Max(1, SEED_EVENTS_PER_RANGE / history);

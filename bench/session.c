@@ -70,12 +70,11 @@ session_run(PGconn *session, const char *sql)
 }
 
 /*
- * Run a file of statements from the program's sql directory.
+ * Run a file of statements.
  */
 bool
-session_run_file(PGconn *session, const char *name)
+session_run_file(PGconn *session, const char *path)
 {
-	char	   *path = run_format("%s/sql/%s", run_home(), name);
 	FILE	   *file = fopen(path, "r");
 	PQExpBuffer sql = createPQExpBuffer();
 	char		line[1024];
@@ -89,6 +88,18 @@ session_run_file(PGconn *session, const char *name)
 
 	ok = session_run(session, sql->data);
 	destroyPQExpBuffer(sql);
+	return ok;
+}
+
+/*
+ * Run a file from the program's sql directory.
+ */
+bool
+session_run_script(PGconn *session, const char *name)
+{
+	char	   *path = run_format("%s/sql/%s", run_home(), name);
+	bool		ok = session_run_file(session, path);
+
 	free(path);
 	return ok;
 }

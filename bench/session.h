@@ -15,7 +15,8 @@
 
 extern PGconn *session_open(const char *purpose);
 extern bool session_run(PGconn *session, const char *sql);
-extern bool session_run_file(PGconn *session, const char *name);
+extern bool session_run_file(PGconn *session, const char *path);
+extern bool session_run_script(PGconn *session, const char *name);
 extern PGresult *session_query(PGconn *session, const char *sql, int nparams,
 							   const char *const *params);
 extern char *session_value(PGconn *session, const char *sql, int nparams,

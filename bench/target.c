@@ -32,6 +32,9 @@
 #include "session.h"
 #include "target.h"
 
+/* How long a crashed server may take to recover. */
+#define TARGET_REVIVE_MS 60000
+
 static char *target_server = NULL;	/* directory of the throwaway server */
 static char *target_database = NULL;
 static char *target_maintenance = NULL; /* database to create ours from */
@@ -70,15 +73,25 @@ target_session(void)
 
 /*
  * After a failure: make the connection usable again, if the server lives.
+ * One that recovers from a crash refuses for a while.
  */
 bool
 target_revive(void)
 {
 	if (target_main == NULL)
 		return false;
-	if (PQstatus(target_main) != CONNECTION_OK)
-		PQreset(target_main);
-	return PQstatus(target_main) == CONNECTION_OK;
+	for (int waited = 0; waited < TARGET_REVIVE_MS; waited += RUN_POLL_MS)
+	{
+		PQclear(PQexec(target_main, "SELECT 1"));
+		if (PQstatus(target_main) != CONNECTION_OK)
+			PQreset(target_main);
+		if (PQstatus(target_main) == CONNECTION_OK)
+			return true;
+		if (PQping("") != PQPING_REJECT)
+			return false;
+		run_sleep_ms(RUN_POLL_MS);
+	}
+	return false;
 }
 
 /*

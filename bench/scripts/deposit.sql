@@ -31,6 +31,6 @@ SELECT (r).stream_id AS answer_stream,
                             jsonb_build_object('correlationid', :token::text)) AS r OFFSET 0) AS call \gset
 \if :ok
 \else
-INSERT INTO alvyn_bench.wrong_answer VALUES (:process, :n, concat_ws(' ', :answer_stream, :first_version, :last_version));
+INSERT INTO alvyn_bench.wrong_answer VALUES (:process, :n, concat_ws(' ', :answer_stream::text, :first_version::text, :last_version::text));
 \endif
 \endif

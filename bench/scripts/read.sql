@@ -29,6 +29,6 @@ SELECT a.stream_id,
  WHERE o.process = :process AND o.n = :n \gset
 \if :ok
 \else
-INSERT INTO alvyn_bench.wrong_answer VALUES (:process, :n, concat_ws(' ', :stream_id, :status, :version, :balance, :deposit_count, :deposit_total));
+INSERT INTO alvyn_bench.wrong_answer VALUES (:process, :n, concat_ws(' ', :stream_id::text, :status::text, :version::text, :balance::text, :deposit_count::text, :deposit_total::text));
 \endif
 \endif

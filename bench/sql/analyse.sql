@@ -21,7 +21,7 @@ CREATE TABLE alvyn_bench.request AS
                o.amount,
                l.outcome ~ '^[0-9]+$' AS answered,
                l.outcome,
-               to_timestamp(l.epoch + l.epoch_us / 1e6) AS finished_at,
+               l.epoch * 1000000 + l.epoch_us AS finished_us,
                coalesce(l.lag_us, 0) AS lag_us,
                coalesce(l.retries, 0) AS retries
           FROM numbered l
@@ -39,10 +39,9 @@ CREATE TABLE alvyn_bench.request AS
            p.replica,
            m.answered,
            m.answered AND w.n IS NULL AS succeeded,
-           CASE WHEN m.answered
-                THEN round(m.outcome::bigint / 1000.0, 3) END AS latency_ms,
-           round(m.lag_us / 1000.0, 3) AS lag_ms,
-           m.finished_at,
+           CASE WHEN m.answered THEN m.outcome::bigint END AS latency_us,
+           m.lag_us,
+           m.finished_us,
            m.retries,
            m.retries + CASE WHEN m.answered THEN 0 ELSE 1 END AS conflicts
       FROM matched m
@@ -51,6 +50,11 @@ CREATE TABLE alvyn_bench.request AS
              ON w.process = m.process AND w.n = m.n;
 
 ANALYZE alvyn_bench.request;
+
+CREATE FUNCTION alvyn_bench.milliseconds(us bigint[]) RETURNS numeric[]
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN (SELECT array_agg(round(u / 1000.0, 3) ORDER BY n)
+              FROM unnest(us) WITH ORDINALITY AS e (u, n));
 
 -- Per phase and class; null stands for all of them.  Percentiles are exact,
 -- over all requests, and latency is counted from when a request was due.
@@ -62,12 +66,12 @@ INSERT INTO alvyn_bench.latency
            count(*) FILTER (WHERE NOT succeeded) AS failed,
            sum(conflicts) AS conflicts,
            sum(retries) AS retries,
-           count(latency_ms) AS samples,
-           percentile_disc(ARRAY[0.5, 0.95, 0.99, 0.999])
-               WITHIN GROUP (ORDER BY latency_ms) AS percentiles,
-           max(latency_ms) AS slowest,
-           extract(epoch FROM max(finished_at) - min(
-               finished_at - coalesce(latency_ms, 0) * interval '1 ms'))
-               * 1000 AS duration_ms
+           count(latency_us) AS samples,
+           alvyn_bench.milliseconds(
+               percentile_disc(ARRAY[0.5, 0.95, 0.99, 0.999])
+                   WITHIN GROUP (ORDER BY latency_us)) AS percentiles,
+           round(max(latency_us) / 1000.0, 3) AS slowest,
+           (max(finished_us) - min(finished_us - coalesce(latency_us, 0)))
+               / 1000.0 AS duration_ms
       FROM alvyn_bench.request
      GROUP BY GROUPING SETS ((phase, class), (phase), (class), ());

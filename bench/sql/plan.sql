@@ -16,7 +16,7 @@
 --
 
 CREATE VIEW alvyn_bench.planned AS
-    WITH option AS (
+    WITH option AS MATERIALIZED (
         SELECT alvyn_bench.setting('active-users')::bigint AS users,
                alvyn_bench.setting('operations-per-user')::bigint AS operations,
                alvyn_bench.setting('read-percent')::numeric AS read_percent,

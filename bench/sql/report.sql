@@ -49,10 +49,12 @@ CREATE FUNCTION alvyn_bench.verdict() RETURNS text
               FROM alvyn_bench.wrong_answer
             HAVING count(*) > 0
              UNION ALL
-            SELECT 3, concat_ws(': ', 'verification: ' || fault, occurrences, sample)
+            SELECT CASE WHEN fault ~ '^(number|balance) of ' THEN 4 ELSE 3 END,
+                   format('verification found: %s (%s)', fault,
+                          concat_ws(', for example ', occurrences, sample))
               FROM alvyn_bench.fault
              UNION ALL
-            SELECT 4, format('objective missed: %s is %s, more than %s',
+            SELECT 5, format('objective missed: %s is %s, more than %s',
                              metric, round(actual, 3), threshold)
               FROM alvyn_bench.objective
              WHERE phase IS NULL AND NOT passed

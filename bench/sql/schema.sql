@@ -142,7 +142,7 @@ CREATE FUNCTION alvyn_bench.account_state(account_stream text)
                        WHEN 'MoneyDeposited' THEN (e.data ->> 'amount')::bigint
                    END)::bigint,
                count(*) FILTER (WHERE e.type = 'MoneyDeposited'),
-               (sum((e.data ->> 'amount')::bigint)
-                    FILTER (WHERE e.type = 'MoneyDeposited'))::bigint
+               coalesce(sum((e.data ->> 'amount')::bigint)
+                        FILTER (WHERE e.type = 'MoneyDeposited'), 0)::bigint
           FROM alvyn.load(account_stream) e;
     END;

@@ -31,13 +31,12 @@ CREATE TABLE alvyn_bench.ledger AS
                  AND e.type = 'MoneyDeposited'
                  AND e.data = jsonb_build_object(
                          'amount', 1,
-                         'operationToken', concat_ws(':', 'seed', o.seed,
-                                                     a.account, e.version - 1))
+                         'operationToken', o.token || a.account || ':' || e.version - 1)
            ) AS seeded,
            sum((e.data ->> 'amount')::numeric)
                FILTER (WHERE e.type = 'MoneyDeposited') AS balance
       FROM (SELECT alvyn_bench.setting('history')::bigint AS history,
-                   alvyn_bench.setting('seed') AS seed OFFSET 0) o
+                   'seed:' || alvyn_bench.setting('seed') || ':' AS token OFFSET 0) o
      CROSS JOIN alvyn.events e
       JOIN alvyn_bench.account a USING (stream_no)
      GROUP BY a.account;
@@ -52,12 +51,12 @@ CREATE TABLE alvyn_bench.live AS
            e.data ->> 'amount' AS amount
       FROM alvyn.events e
       JOIN alvyn_bench.account a USING (stream_no)
-     WHERE e.version > alvyn_bench.setting('history')::bigint
+     WHERE e.version > (SELECT alvyn_bench.setting('history')::bigint)
        AND NOT e.snapshot;
 
 -- The deposits of the plan, and whether their success was acknowledged.
 CREATE TABLE alvyn_bench.deposit AS
-    SELECT concat_ws(':', 'http', alvyn_bench.setting('seed'), o.i) AS token,
+    SELECT 'http:' || (SELECT alvyn_bench.setting('seed')) || ':' || o.i AS token,
            o.account::text AS account,
            o.amount::text AS amount,
            coalesce(r.answered, false) AS acknowledged
@@ -77,7 +76,7 @@ INSERT INTO alvyn_bench.fault
     SELECT 'stream without account', count(*), min(l.account)
       FROM alvyn_bench.ledger l
      WHERE l.account !~ '^(0|[1-9][0-9]{0,8})$'
-        OR l.account::integer >= alvyn_bench.setting('accounts')::integer
+        OR l.account::integer >= (SELECT alvyn_bench.setting('accounts')::integer)
     HAVING count(*) > 0
      UNION ALL
     SELECT 'versions not contiguous', count(*), min(account)
@@ -87,7 +86,7 @@ INSERT INTO alvyn_bench.fault
      UNION ALL
     SELECT 'seeded events changed or missing', count(*), min(account)
       FROM alvyn_bench.ledger
-     WHERE seeded <> alvyn_bench.setting('history')::bigint
+     WHERE seeded <> (SELECT alvyn_bench.setting('history')::bigint)
     HAVING count(*) > 0
      UNION ALL
     SELECT 'event that is no deposit', count(*), min(account || '/' || version)
@@ -131,7 +130,7 @@ INSERT INTO alvyn_bench.fault
 
 -- Alvyn's own verification, which recomputes from the events.
 CREATE TABLE alvyn_bench.verified AS
-    SELECT * FROM alvyn.verify(alvyn_bench.stream_prefix());
+    SELECT * FROM alvyn.verify();
 
 -- What the whole store adds up to, and what it should.
 INSERT INTO alvyn_bench.total
