@@ -272,7 +272,7 @@ alvyn_rules_apply(RuleState *state, const char *type, int length, Jsonb *data,
 Jsonb *
 alvyn_rules_end(RuleState *state)
 {
-	Datum		result = JsonbPGetDatum(state->state);
+	Datum		result = PointerGetDatum(DatumGetJsonbPCopy(JsonbPGetDatum(state->state)));
 	int			i;
 
 	for (i = 0; i < state->set->nfields; i++)
