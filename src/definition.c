@@ -273,7 +273,7 @@ definition_read_snapshots(Definitions *result, Oid relid)
 										 sizeof(SnapshotDefinition) *
 										 (result->nsnapshots + 1));
 		def = &result->snapshots[result->nsnapshots++];
-		def->snapshot_no = DatumGetInt32(heap_getattr(tuple, SNAPSHOTS_SNAPSHOT_NO,
+		def->snapshot_no = DatumGetInt64(heap_getattr(tuple, SNAPSHOTS_SNAPSHOT_NO,
 													  desc, &isnull));
 		def->name = definition_text(tuple, SNAPSHOTS_NAME, desc, "");
 		def->event_type = definition_text(tuple, SNAPSHOTS_NAME, desc, "Snapshot");

@@ -16,7 +16,7 @@
 /* A row of alvyn.snapshots. */
 typedef struct SnapshotDefinition
 {
-	int32		snapshot_no;
+	int64		snapshot_no;
 	char	   *name;
 	char	   *event_type;		/* the name with "Snapshot" behind it */
 	char	   *prefix;			/* with "-" behind it */

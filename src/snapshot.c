@@ -70,7 +70,7 @@ static int64 snapshot_count(EventLog *log, const SnapshotDefinition *def,
 							int64 stream_no, int64 first, int64 last);
 static StreamMark *snapshot_mark(StreamRow *row,
 								 const SnapshotDefinition *def);
-static StreamMark *snapshot_find_mark(const StreamRow *row, int32 snapshot_no);
+static StreamMark *snapshot_find_mark(const StreamRow *row, int64 snapshot_no);
 static Jsonb *snapshot_read(EventLog *log, const SnapshotDefinition *def,
 							const StreamRow *row, int64 at_version,
 							Snapshot snapshot, int64 *version);
@@ -366,7 +366,7 @@ snapshot_mark(StreamRow *row, const SnapshotDefinition *def)
  * The mark of a snapshot, or NULL.
  */
 static StreamMark *
-snapshot_find_mark(const StreamRow *row, int32 snapshot_no)
+snapshot_find_mark(const StreamRow *row, int64 snapshot_no)
 {
 	int			i;
 

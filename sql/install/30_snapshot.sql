@@ -25,12 +25,12 @@ CREATE TYPE alvyn.execute_result AS (
 COMMENT ON TYPE alvyn.execute_result IS
     'What a command did to a stream, and the state of the stream after it';
 
-CREATE SEQUENCE alvyn.snapshots_snapshot_no_seq AS int;
+CREATE SEQUENCE alvyn.snapshots_snapshot_no_seq AS bigint;
 COMMENT ON SEQUENCE alvyn.snapshots_snapshot_no_seq IS
     'Numbers of snapshot definitions, never used again';
 
 CREATE TABLE alvyn.snapshots (
-    snapshot_no int NOT NULL DEFAULT pg_catalog.nextval('alvyn.snapshots_snapshot_no_seq'),
+    snapshot_no bigint NOT NULL DEFAULT pg_catalog.nextval('alvyn.snapshots_snapshot_no_seq'),
     name text COLLATE "C" NOT NULL,
     stream_prefix text COLLATE "C" NOT NULL,
     every int NOT NULL,
