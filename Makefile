@@ -71,7 +71,16 @@ REGRESS = \
 	search_path \
 	sanity
 REGRESS_OPTS = --inputdir=test --load-extension=$(EXTENSION)
-ISOLATION =
+ISOLATION = \
+	race_expected \
+	race_snapshot \
+	race_any \
+	race_order \
+	race_cancel \
+	race_key \
+	race_try \
+	race_check \
+	no_waiting
 ISOLATION_OPTS = --inputdir=test --outputdir=. --load-extension=$(EXTENSION)
 
 # TAP tests start servers of their own, which root may not.
