@@ -98,7 +98,7 @@ DECLARE
     v_query text := regexp_replace(pg_get_function_sqlbody(function), '^BEGIN ATOMIC|;\s*END$', '', 'g');
     v_line text;
 BEGIN
-    FOR v_line IN EXECUTE 'EXPLAIN (COSTS OFF) ' || replace(replace(v_query, 'verify.prefix', 'NULL'), 'store_digest.prefix', 'NULL') LOOP
+    FOR v_line IN EXECUTE 'EXPLAIN (COSTS OFF) ' || regexp_replace(v_query, '\m(verify|store_digest)\.(prefix|check_snapshots)\M', 'NULL', 'g') LOOP
         IF v_line ~ 'Gather|Workers|Parallel Append' THEN
             RETURN NEXT trim(v_line, ' ->');
         END IF;

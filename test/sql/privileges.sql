@@ -22,7 +22,7 @@ GROUP BY p.proname
 ORDER BY p.proname COLLATE "C";
 SELECT c.relname, c.relkind, r.rolname,
        concat_ws(' ', VARIADIC ARRAY(SELECT a FROM unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE', 'TRUNCATE', 'REFERENCES', 'TRIGGER']) WITH ORDINALITY v (a, i)
-                             WHERE c.relkind = 'r' AND has_table_privilege(r.oid, c.oid, a) ORDER BY i)
+                             WHERE c.relkind <> 'S' AND has_table_privilege(r.oid, c.oid, a) ORDER BY i)
                        || ARRAY(SELECT a FROM unnest(ARRAY['USAGE', 'SELECT', 'UPDATE']) a
                              WHERE CASE c.relkind WHEN 'S' THEN has_sequence_privilege(r.oid, c.oid, a) END)) AS privileges
 FROM pg_class c, pg_roles r
