@@ -27,7 +27,10 @@ OBJS = \
 	src/fold.o \
 	src/snapshot.o \
 	src/refold.o \
-	src/execute.o
+	src/execute.o \
+	src/streamname.o \
+	src/feed.o \
+	src/read.o
 PG_CPPFLAGS = -I$(srcdir)/src
 
 # Order matters: later parts use what earlier ones create.
@@ -39,6 +42,7 @@ INSTALL_SQL = \
 	sql/install/21_load.sql \
 	sql/install/22_verify.sql \
 	sql/install/30_snapshot.sql \
+	sql/install/40_feed.sql \
 	sql/install/90_maintain.sql \
 	sql/install/99_privilege.sql
 DATA_built = sql/$(EXTENSION)--$(EXTVERSION).sql

@@ -19,6 +19,7 @@
 #include "idempotency.h"
 #include "log.h"
 #include "request.h"
+#include "streamname.h"
 #include "utils/guc.h"
 
 PG_MODULE_MAGIC;
@@ -34,6 +35,7 @@ _PG_init(void)
 	alvyn_log_init();
 	alvyn_definition_init();
 	alvyn_request_init();
+	alvyn_stream_name_init();
 	alvyn_idempotency_init();
 	MarkGUCPrefixReserved("alvyn");
 }

@@ -23,28 +23,13 @@
 #include "access/htup_details.h"
 #include "access/tupdesc.h"
 #include "common/hashfn.h"
+#include "event.h"
 #include "fmgr.h"
 #include "lib/stringinfo.h"
 #include "libpq/pqformat.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
 #include "utils/typcache.h"
-
-/* The columns of alvyn.event, which are also the arguments of the digest. */
-enum
-{
-	EVENT_POSITION,
-	EVENT_STREAM_ID,
-	EVENT_VERSION,
-	EVENT_ID,
-	EVENT_TYPE,
-	EVENT_TIME,
-	EVENT_DATA,
-	EVENT_METADATA,
-	EVENT_SCHEMA_VERSION,
-	EVENT_SNAPSHOT,
-	EVENT_NATTS
-};
 
 /* Digits and sign of a bigint. */
 #define MAXINT8LEN			20

@@ -45,6 +45,7 @@
 PG_FUNCTION_INFO_V1(alvyn_event_id);
 
 static void event_store(TupleTableSlot *slot, const EventRow *row);
+static text *event_derived_id(const text *stream_id, int64 version);
 static int64 event_last_version(EventLog *log, int64 stream_no, int64 first,
 								Snapshot snapshot);
 static void event_writer_flush(EventWriter *writer);
@@ -57,25 +58,12 @@ static void event_writer_flush(EventWriter *writer);
 Datum
 alvyn_event_id(PG_FUNCTION_ARGS)
 {
-	text	   *stream_id;
-	text	   *result;
-	Size		length;
-	char	   *end;
-
 	if (!PG_ARGISNULL(0))
 		PG_RETURN_DATUM(PG_GETARG_DATUM(0));
 	if (PG_ARGISNULL(1) || PG_ARGISNULL(2))
 		PG_RETURN_NULL();
-
-	stream_id = PG_GETARG_TEXT_PP(1);
-	length = VARSIZE_ANY_EXHDR(stream_id);
-	result = palloc(VARHDRSZ + length + 1 + MAXINT8LEN + 1);
-	memcpy(VARDATA(result), VARDATA_ANY(stream_id), length);
-	end = VARDATA(result) + length;
-	*end++ = '/';
-	end += pg_lltoa(PG_GETARG_INT64(2), end);
-	SET_VARSIZE(result, end - (char *) result);
-	PG_RETURN_TEXT_P(result);
+	PG_RETURN_TEXT_P(event_derived_id(PG_GETARG_TEXT_PP(1),
+									  PG_GETARG_INT64(2)));
 }
 
 /*
@@ -97,6 +85,56 @@ alvyn_event_head(EventLog *log, int64 stream_no, int64 guess,
 	if (head == 0)
 		head = event_last_version(log, stream_no, 1, snapshot);
 	return head;
+}
+
+/*
+ * Take a row out of a slot.  Its values point into the slot.
+ */
+void
+alvyn_event_read(TupleTableSlot *slot, EventRow *row)
+{
+	Datum	   *values = slot->tts_values;
+	bool	   *nulls = slot->tts_isnull;
+
+	slot_getsomeattrs(slot, EVENTS_NATTS);
+	row->position = DatumGetInt64(values[EVENTS_POSITION - 1]);
+	row->stream_no = DatumGetInt64(values[EVENTS_STREAM_NO - 1]);
+	row->version = DatumGetInt64(values[EVENTS_VERSION - 1]);
+	row->time = DatumGetTimestampTz(values[EVENTS_TIME - 1]);
+	row->schema_version = DatumGetInt32(values[EVENTS_SCHEMA_VERSION - 1]);
+	row->slot = DatumGetInt16(values[EVENTS_SLOT - 1]);
+	row->snapshot = DatumGetBool(values[EVENTS_SNAPSHOT - 1]);
+	row->type = values[EVENTS_TYPE - 1];
+	row->data = values[EVENTS_DATA - 1];
+	row->metadata = nulls[EVENTS_METADATA - 1] ? (Datum) 0 :
+		values[EVENTS_METADATA - 1];
+	row->id = nulls[EVENTS_ID - 1] ? (Datum) 0 : values[EVENTS_ID - 1];
+}
+
+/*
+ * An event as the columns of alvyn.event.
+ */
+void
+alvyn_event_values(const EventRow *row, const text *stream_id, Datum *values,
+				   bool *nulls)
+{
+	memset(nulls, false, EVENT_NATTS * sizeof(bool));
+	values[EVENT_POSITION] = Int64GetDatum(row->position);
+	values[EVENT_STREAM_ID] = PointerGetDatum(stream_id);
+	nulls[EVENT_STREAM_ID] = stream_id == NULL;
+	values[EVENT_VERSION] = Int64GetDatum(row->version);
+	values[EVENT_ID] = row->id;
+	if (row->id == (Datum) 0 && stream_id)
+		values[EVENT_ID] = PointerGetDatum(event_derived_id(stream_id,
+															row->version));
+	nulls[EVENT_ID] = values[EVENT_ID] == (Datum) 0;
+	values[EVENT_TYPE] = row->type;
+	values[EVENT_TIME] = TimestampTzGetDatum(row->time);
+	values[EVENT_DATA] = row->data;
+	values[EVENT_METADATA] = row->metadata;
+	nulls[EVENT_METADATA] = row->metadata == (Datum) 0;
+	values[EVENT_SCHEMA_VERSION] = Int32GetDatum(row->schema_version);
+	values[EVENT_SNAPSHOT] = BoolGetDatum(row->snapshot);
 }
 
 /*
@@ -170,6 +208,23 @@ alvyn_event_writer_end(EventWriter *writer)
 	for (i = 0; i < writer->max_rows; i++)
 		ExecDropSingleTupleTableSlot(writer->slots[i]);
 	MemoryContextDelete(writer->context);
+}
+
+/*
+ * The id of an event that its writer gave none: stream_id/version.
+ */
+static text *
+event_derived_id(const text *stream_id, int64 version)
+{
+	Size		length = VARSIZE_ANY_EXHDR(stream_id);
+	text	   *result = palloc(VARHDRSZ + length + 1 + MAXINT8LEN + 1);
+	char	   *end = VARDATA(result) + length;
+
+	memcpy(VARDATA(result), VARDATA_ANY(stream_id), length);
+	*end++ = '/';
+	end += pg_lltoa(version, end);
+	SET_VARSIZE(result, end - (char *) result);
+	return result;
 }
 
 /*

@@ -33,6 +33,22 @@ enum
 	EVENTS_NATTS = EVENTS_ID
 };
 
+/* Columns of the row type alvyn.event, counted from 0. */
+enum
+{
+	EVENT_POSITION,
+	EVENT_STREAM_ID,
+	EVENT_VERSION,
+	EVENT_ID,
+	EVENT_TYPE,
+	EVENT_TIME,
+	EVENT_DATA,
+	EVENT_METADATA,
+	EVENT_SCHEMA_VERSION,
+	EVENT_SNAPSHOT,
+	EVENT_NATTS
+};
+
 /* The columns before the first of variable length, as a row stores them. */
 typedef struct EventFixed
 {
@@ -72,11 +88,11 @@ typedef struct EventWriter
 	MemoryContext context;		/* of the tuples, reset with every flush */
 } EventWriter;
 
-/* The C function behind alvyn.event_id(). */
-extern Datum alvyn_event_id(PG_FUNCTION_ARGS);
-
 extern int64 alvyn_event_head(EventLog *log, int64 stream_no, int64 guess,
 							  Snapshot snapshot);
+extern void alvyn_event_read(TupleTableSlot *slot, EventRow *row);
+extern void alvyn_event_values(const EventRow *row, const text *stream_id,
+							   Datum *values, bool *nulls);
 extern int64 alvyn_event_next_position(EventLog *log);
 extern void alvyn_event_insert(EventLog *log, const EventRow *row);
 extern void alvyn_event_writer_begin(EventWriter *writer, EventLog *log,

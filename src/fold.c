@@ -26,7 +26,6 @@
 #include "replay.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
-#include "utils/timestamp.h"
 #include "utils/typcache.h"
 
 struct Fold
@@ -267,30 +266,10 @@ fold_call(Fold *fold, const EventRow *row)
 static Datum
 fold_event_row(Fold *fold, const EventRow *row)
 {
-	Datum		values[10];
-	bool		nulls[10] = {false};
+	Datum		values[EVENT_NATTS];
+	bool		nulls[EVENT_NATTS];
 
-	LOCAL_FCINFO(id, 3);
-
-	InitFunctionCallInfoData(*id, NULL, 3, InvalidOid, NULL, NULL);
-	id->args[0].value = row->id;
-	id->args[0].isnull = row->id == (Datum) 0;
-	id->args[1].value = PointerGetDatum(fold->stream_id);
-	id->args[1].isnull = false;
-	id->args[2].value = Int64GetDatum(row->version);
-	id->args[2].isnull = false;
-
-	values[0] = Int64GetDatum(row->position);
-	values[1] = PointerGetDatum(fold->stream_id);
-	values[2] = Int64GetDatum(row->version);
-	values[3] = alvyn_event_id(id);
-	values[4] = row->type;
-	values[5] = TimestampTzGetDatum(row->time);
-	values[6] = row->data;
-	values[7] = row->metadata;
-	nulls[7] = row->metadata == (Datum) 0;
-	values[8] = Int32GetDatum(row->schema_version);
-	values[9] = BoolGetDatum(row->snapshot);
+	alvyn_event_values(row, fold->stream_id, values, nulls);
 	return heap_copy_tuple_as_datum(heap_form_tuple(fold->event_desc, values,
 													nulls),
 									fold->event_desc);

@@ -92,6 +92,15 @@ alvyn_log_catalog(Oid function)
 }
 
 /*
+ * Is a table that of the streams?
+ */
+bool
+alvyn_log_holds_streams(Oid relid)
+{
+	return relid == catalog.streams;
+}
+
+/*
  * Does a table hold definitions of snapshots or deciders?
  */
 bool
@@ -305,6 +314,7 @@ log_catalog_forget(Datum arg, Oid relid)
 		relid == catalog.streams_stream_id_key ||
 		relid == catalog.streams_stream_no_seq ||
 		relid == catalog.events ||
+		relid == catalog.events_pkey ||
 		relid == catalog.events_stream_version_key ||
 		relid == catalog.events_position_seq ||
 		relid == catalog.idempotency_keys ||
@@ -327,6 +337,7 @@ log_catalog_fill(Oid schema)
 	catalog.streams_stream_no_seq = log_relation(schema,
 												 "streams_stream_no_seq");
 	catalog.events = log_relation(schema, "events");
+	catalog.events_pkey = log_relation(schema, "events_pkey");
 	catalog.events_stream_version_key = log_relation(schema,
 													 "events_stream_version_key");
 	catalog.events_position_seq = log_relation(schema, "events_position_seq");

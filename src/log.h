@@ -25,6 +25,7 @@ typedef struct LogCatalog
 	Oid			streams_stream_id_key;
 	Oid			streams_stream_no_seq;
 	Oid			events;
+	Oid			events_pkey;
 	Oid			events_stream_version_key;
 	Oid			events_position_seq;
 	Oid			idempotency_keys;
@@ -62,11 +63,13 @@ typedef struct EventLog
 	Relation	streams;
 	Relation	streams_by_id;
 	Relation	events_by_version;
+	Relation	events_by_position; /* when open for reading */
 	TupleTableSlot *stream_slot;
 } EventLog;
 
 extern void alvyn_log_init(void);
 extern const LogCatalog *alvyn_log_catalog(Oid function);
+extern bool alvyn_log_holds_streams(Oid relid);
 extern bool alvyn_log_holds_definitions(Oid relid);
 extern void alvyn_log_open_write(EventLog *log, Oid function);
 extern void alvyn_log_close_write(EventLog *log);

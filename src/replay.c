@@ -19,7 +19,6 @@
 #include "miscadmin.h"
 #include "replay.h"
 #include "utils/fmgroids.h"
-#include "utils/timestamp.h"
 
 /*
  * Begin reading the versions "first" to "last" of a stream, up or down.
@@ -51,26 +50,12 @@ bool
 alvyn_replay_next(Replay *replay, EventRow *row)
 {
 	TupleTableSlot *slot = replay->log->events.slot;
-	Datum	   *values = slot->tts_values;
 
 	CHECK_FOR_INTERRUPTS();
 	if (!index_getnext_slot(replay->scan, replay->direction, slot))
 		return false;
 
-	slot_getsomeattrs(slot, EVENTS_NATTS);
-	row->position = DatumGetInt64(values[EVENTS_POSITION - 1]);
-	row->stream_no = DatumGetInt64(values[EVENTS_STREAM_NO - 1]);
-	row->version = DatumGetInt64(values[EVENTS_VERSION - 1]);
-	row->time = DatumGetTimestampTz(values[EVENTS_TIME - 1]);
-	row->schema_version = DatumGetInt32(values[EVENTS_SCHEMA_VERSION - 1]);
-	row->slot = DatumGetInt16(values[EVENTS_SLOT - 1]);
-	row->snapshot = DatumGetBool(values[EVENTS_SNAPSHOT - 1]);
-	row->type = values[EVENTS_TYPE - 1];
-	row->data = values[EVENTS_DATA - 1];
-	row->metadata = slot->tts_isnull[EVENTS_METADATA - 1] ? (Datum) 0 :
-		values[EVENTS_METADATA - 1];
-	row->id = slot->tts_isnull[EVENTS_ID - 1] ? (Datum) 0 :
-		values[EVENTS_ID - 1];
+	alvyn_event_read(slot, row);
 	return true;
 }
 

@@ -44,7 +44,7 @@ CREATE TABLE alvyn.events (
     data jsonb NOT NULL,
     metadata jsonb,
     id text COLLATE "C",
-    CONSTRAINT events_pkey PRIMARY KEY (position),
+    CONSTRAINT events_pkey PRIMARY KEY (position) INCLUDE (stream_no),
     CONSTRAINT events_stream_version_key UNIQUE (stream_no, version)
 );
 COMMENT ON TABLE alvyn.events IS

@@ -1,0 +1,56 @@
+/*-------------------------------------------------------------------------
+ *
+ * feed.h
+ *		Reading all events in the order of their positions, completely.
+ *
+ * IDENTIFICATION
+ *		src/feed.h
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FEED_H
+#define FEED_H
+
+#include "access/genam.h"
+#include "event.h"
+#include "log.h"
+#include "storage/lock.h"
+#include "utils/snapshot.h"
+
+/* Which events a reader wants; a field that is NULL or empty wants all. */
+typedef struct FeedFilter
+{
+	text	   *category;
+	text	   *prefix;
+	int			ntypes;
+	text	  **types;
+	bool		snapshots;		/* also generated snapshots? */
+	int			first_slot;
+	int			last_slot;
+} FeedFilter;
+
+typedef struct Feed
+{
+	EventLog   *log;
+	const FeedFilter *filter;
+	bool		wait;			/* for holes that may still be filled */
+
+	int64		expected;		/* the position that comes next */
+	int64		high;			/* last position handed out at the start */
+	VirtualTransactionId *pending;	/* that held the sequence then */
+	IndexScanDesc scan;			/* or NULL when there is nothing to read */
+	SnapshotData dirty;
+	bool		stopped;
+	const text *stream_id;		/* of the event that was read last, or NULL */
+} Feed;
+
+extern void alvyn_feed_begin(Feed *feed, EventLog *log,
+							 const FeedFilter *filter, int64 after,
+							 bool wait);
+extern bool alvyn_feed_next(Feed *feed, EventRow *row);
+extern int64 alvyn_feed_bound(Feed *feed);
+extern bool alvyn_feed_is_resolved(const Feed *feed);
+extern int64 alvyn_feed_resolved(int64 position);
+extern void alvyn_feed_end(Feed *feed);
+
+#endif							/* FEED_H */

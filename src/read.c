@@ -1,0 +1,306 @@
+/*-------------------------------------------------------------------------
+ *
+ * read.c
+ *		SQL functions over the feed.
+ *
+ * A page of the feed is collected before its first row is returned, so that
+ * a reader that stops early leaves nothing open.
+ *
+ * IDENTIFICATION
+ *		src/read.c
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "catalog/pg_type.h"
+#include "compat.h"
+#include "feed.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "request.h"
+#include "storage/latch.h"
+#include "stream.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/memutils.h"
+#include "utils/timestamp.h"
+#include "utils/tuplestore.h"
+#include "utils/wait_event.h"
+
+/* How long alvyn.wait() sleeps between two looks, in ms. */
+#define WAIT_FIRST_MS		1
+#define WAIT_LONGEST_MS		50
+
+PG_FUNCTION_INFO_V1(alvyn_read);
+PG_FUNCTION_INFO_V1(alvyn_skip);
+PG_FUNCTION_INFO_V1(alvyn_resolved_from);
+PG_FUNCTION_INFO_V1(alvyn_wait);
+
+static const FeedFilter read_all = {.snapshots = true,.last_slot = STREAM_SLOTS - 1};
+
+static void read_filter(FeedFilter *filter, FunctionCallInfo fcinfo, int arg);
+static text *read_text(FunctionCallInfo fcinfo, int arg);
+static int	read_slot(FunctionCallInfo fcinfo, int arg, int otherwise);
+static void read_open(EventLog *log, FunctionCallInfo fcinfo);
+static void read_close(EventLog *log);
+static int64 read_bound(EventLog *log, const FeedFilter *filter, int64 after,
+						bool wait);
+
+/*
+ * alvyn.read_slots(after bigint, max_count int, category text, prefix text,
+ * types text[], snapshots boolean, first_slot int, last_slot int, wait
+ * boolean) returns setof event
+ *
+ * The events behind a position that a filter wants, in the order of their
+ * positions.  Raises 22023 for arguments, 55000 during recovery.
+ */
+Datum
+alvyn_read(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	MemoryContext context;
+	MemoryContext old;
+	FeedFilter	filter;
+	EventLog	log;
+	Feed		feed;
+	EventRow	row;
+	int			max_count = PG_ARGISNULL(1) ? INT_MAX : PG_GETARG_INT32(1);
+	int			count = 0;
+
+	alvyn_request_at_least(fcinfo, 0, "after", 0);
+	if (max_count < 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("argument \"%s\" must be at least %d", "max_count", 0),
+				 errdetail("It is %d.", max_count)));
+	alvyn_materialize(fcinfo);
+	read_filter(&filter, fcinfo, 2);
+	read_open(&log, fcinfo);
+	alvyn_feed_begin(&feed, &log, &filter, PG_GETARG_INT64(0),
+					 PG_ARGISNULL(8) || PG_GETARG_BOOL(8));
+	context = AllocSetContextCreate(CurrentMemoryContext, "alvyn read",
+									ALLOCSET_DEFAULT_SIZES);
+	while (count < max_count && alvyn_feed_next(&feed, &row))
+	{
+		Datum		values[EVENT_NATTS];
+		bool		nulls[EVENT_NATTS];
+
+		old = MemoryContextSwitchTo(context);
+		alvyn_event_values(&row, feed.stream_id, values, nulls);
+		tuplestore_putvalues(result->setResult, result->setDesc, values,
+							 nulls);
+		MemoryContextSwitchTo(old);
+		MemoryContextReset(context);
+		count++;
+	}
+	alvyn_feed_end(&feed);
+	read_close(&log);
+	MemoryContextDelete(context);
+	PG_RETURN_NULL();
+}
+
+/*
+ * alvyn.skip(after bigint, category text, prefix text, types text[],
+ * snapshots boolean, first_slot int, last_slot int, wait boolean) returns
+ * bigint
+ *
+ * The last position up to which the filter wants nothing behind "after", now
+ * or ever.
+ */
+Datum
+alvyn_skip(PG_FUNCTION_ARGS)
+{
+	FeedFilter	filter;
+	EventLog	log;
+	int64		bound;
+
+	alvyn_request_at_least(fcinfo, 0, "after", 0);
+	read_filter(&filter, fcinfo, 1);
+	read_open(&log, fcinfo);
+	bound = read_bound(&log, &filter, PG_GETARG_INT64(0),
+					   PG_ARGISNULL(7) || PG_GETARG_BOOL(7));
+	read_close(&log);
+	PG_RETURN_INT64(bound);
+}
+
+/*
+ * alvyn.resolved_from(position bigint, wait boolean) returns bigint
+ *
+ * The last position up to which the feed is final.  "position" is known to be
+ * final; the search begins there unless nothing is pending.
+ */
+Datum
+alvyn_resolved_from(PG_FUNCTION_ARGS)
+{
+	EventLog	log;
+	Feed		feed;
+	EventRow	row;
+	int64		bound;
+
+	alvyn_request_at_least(fcinfo, 0, "position", 0);
+	read_open(&log, fcinfo);
+	alvyn_feed_begin(&feed, &log, &read_all,
+					 alvyn_feed_resolved(PG_GETARG_INT64(0)),
+					 PG_ARGISNULL(1) || PG_GETARG_BOOL(1));
+	while (!alvyn_feed_is_resolved(&feed) && alvyn_feed_next(&feed, &row))
+		;
+	bound = alvyn_feed_bound(&feed);
+	alvyn_feed_end(&feed);
+	read_close(&log);
+	PG_RETURN_INT64(bound);
+}
+
+/*
+ * alvyn.wait_position(after bigint, timeout interval, category text, prefix
+ * text, types text[], snapshots boolean, first_slot int, last_slot int)
+ * returns boolean
+ *
+ * Sleep until there is an event behind a position that the filter wants and
+ * that a read returns.  Returns false when the time is over.
+ *
+ * A look costs one read of the sequence while nothing is appended; the sleep
+ * doubles from 1 to 50 ms.
+ */
+Datum
+alvyn_wait(PG_FUNCTION_ARGS)
+{
+	int64		after;
+	Interval   *timeout;
+	TimestampTz deadline;
+	long		sleep_ms = WAIT_FIRST_MS;
+	FeedFilter	filter;
+
+	alvyn_request_at_least(fcinfo, 0, "after", 0);
+	if (PG_ARGISNULL(1))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("argument \"%s\" must not be null", "timeout")));
+	after = PG_GETARG_INT64(0);
+	timeout = PG_GETARG_INTERVAL_P(1);
+	deadline = DatumGetTimestampTz(DirectFunctionCall2(timestamptz_pl_interval,
+													   TimestampTzGetDatum(GetCurrentTimestamp()),
+													   IntervalPGetDatum(timeout)));
+	read_filter(&filter, fcinfo, 2);
+	for (;;)
+	{
+		EventLog	log;
+		Feed		feed;
+		EventRow	row;
+		bool		found;
+		long		left;
+
+		read_open(&log, fcinfo);
+		alvyn_feed_begin(&feed, &log, &filter, after, false);
+		found = alvyn_feed_next(&feed, &row);
+		after = Max(after, found ? after : alvyn_feed_bound(&feed));
+		alvyn_feed_end(&feed);
+		read_close(&log);
+		if (found)
+			PG_RETURN_BOOL(true);
+
+		left = TimestampDifferenceMilliseconds(GetCurrentTimestamp(), deadline);
+		if (left <= 0)
+			PG_RETURN_BOOL(false);
+		(void) WaitLatch(MyLatch,
+						 WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+						 Min(sleep_ms, left), PG_WAIT_EXTENSION);
+		ResetLatch(MyLatch);
+		CHECK_FOR_INTERRUPTS();
+		sleep_ms = Min(sleep_ms * 2, WAIT_LONGEST_MS);
+	}
+}
+
+/*
+ * The filter in the arguments from "arg" on: category, prefix, types,
+ * snapshots, first and last slot.
+ */
+static void
+read_filter(FeedFilter *filter, FunctionCallInfo fcinfo, int arg)
+{
+	memset(filter, 0, sizeof(*filter));
+	filter->category = read_text(fcinfo, arg);
+	filter->prefix = read_text(fcinfo, arg + 1);
+	if (!PG_ARGISNULL(arg + 2))
+	{
+		ArrayType  *array = PG_GETARG_ARRAYTYPE_P(arg + 2);
+		Datum	   *types;
+		bool	   *nulls;
+		int			i;
+
+		deconstruct_array(array, TEXTOID, -1, false, TYPALIGN_INT,
+						  &types, &nulls, &filter->ntypes);
+		filter->types = palloc(sizeof(text *) * filter->ntypes);
+		for (i = 0; i < filter->ntypes; i++)
+		{
+			if (nulls[i])
+				ereport(ERROR,
+						(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+						 errmsg("argument \"types[%d]\" must not be null",
+								i + 1)));
+			filter->types[i] = DatumGetTextPP(types[i]);
+		}
+	}
+	filter->snapshots = !PG_ARGISNULL(arg + 3) && PG_GETARG_BOOL(arg + 3);
+	filter->first_slot = read_slot(fcinfo, arg + 4, 0);
+	filter->last_slot = read_slot(fcinfo, arg + 5, STREAM_SLOTS - 1);
+}
+
+/*
+ * A text argument, or NULL.
+ */
+static text *
+read_text(FunctionCallInfo fcinfo, int arg)
+{
+	return PG_ARGISNULL(arg) ? NULL : PG_GETARG_TEXT_PP(arg);
+}
+
+/*
+ * A slot argument.
+ */
+static int
+read_slot(FunctionCallInfo fcinfo, int arg, int otherwise)
+{
+	return PG_ARGISNULL(arg) ? otherwise : PG_GETARG_INT32(arg);
+}
+
+/*
+ * Open the store with its index on position.
+ */
+static void
+read_open(EventLog *log, FunctionCallInfo fcinfo)
+{
+	alvyn_log_open_read(log, fcinfo->flinfo->fn_oid);
+	log->events_by_position = index_open(log->catalog->events_pkey,
+										 AccessShareLock);
+}
+
+/*
+ * Close what read_open() opened.
+ */
+static void
+read_close(EventLog *log)
+{
+	index_close(log->events_by_position, NoLock);
+	alvyn_log_close_read(log);
+}
+
+/*
+ * How far a filter wants nothing.
+ */
+static int64
+read_bound(EventLog *log, const FeedFilter *filter, int64 after, bool wait)
+{
+	Feed		feed;
+	EventRow	row;
+	int64		bound;
+
+	alvyn_feed_begin(&feed, log, filter, after, wait);
+	if (alvyn_feed_next(&feed, &row))
+		bound = row.position - 1;
+	else
+		bound = alvyn_feed_bound(&feed);
+	alvyn_feed_end(&feed);
+	return bound;
+}
