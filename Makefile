@@ -43,6 +43,7 @@ INSTALL_SQL = \
 	sql/install/22_verify.sql \
 	sql/install/30_snapshot.sql \
 	sql/install/40_feed.sql \
+	sql/install/41_consumer.sql \
 	sql/install/90_maintain.sql \
 	sql/install/99_privilege.sql
 DATA_built = sql/$(EXTENSION)--$(EXTVERSION).sql

@@ -63,6 +63,7 @@
 #include "stream.h"
 #include "streamname.h"
 #include "utils/fmgroids.h"
+#include "utils/fmgrprotos.h"
 #include "utils/snapmgr.h"
 
 /* Columns of the index on position. */
@@ -78,6 +79,7 @@ static bool feed_pass_hole(Feed *feed, int64 position);
 static bool feed_wants_stream(Feed *feed, int64 stream_no);
 static bool feed_read_row(Feed *feed, int64 position, EventRow *row);
 static bool feed_wants_row(Feed *feed, const EventRow *row);
+static bool feed_wants_key(Feed *feed, const EventRow *row);
 static bool feed_starts_with(const text *id, const text *prefix);
 static bool feed_is_category(const text *id, const text *category);
 static VirtualTransactionId *feed_pending(Oid sequence);
@@ -118,11 +120,11 @@ alvyn_feed_next(Feed *feed, EventRow *row)
 	{
 		bool		isnull;
 		int64		position =
-			DatumGetInt64(index_getattr(feed->scan->xs_itup, INDEX_POSITION,
-										feed->scan->xs_itupdesc, &isnull));
+		DatumGetInt64(index_getattr(feed->scan->xs_itup, INDEX_POSITION,
+									feed->scan->xs_itupdesc, &isnull));
 		int64		stream_no =
-			DatumGetInt64(index_getattr(feed->scan->xs_itup, INDEX_STREAM_NO,
-										feed->scan->xs_itupdesc, &isnull));
+		DatumGetInt64(index_getattr(feed->scan->xs_itup, INDEX_STREAM_NO,
+									feed->scan->xs_itupdesc, &isnull));
 
 		CHECK_FOR_INTERRUPTS();
 		if (position > feed->expected && !feed_pass_hole(feed, position))
@@ -252,7 +254,8 @@ feed_wants_stream(Feed *feed, int64 stream_no)
 	feed->stream_id = name->id;
 	if (name->id == NULL)
 		return true;
-	if (name->slot < filter->first_slot || name->slot > filter->last_slot)
+	if (filter->key == NULL &&
+		(name->slot < filter->first_slot || name->slot > filter->last_slot))
 		return false;
 	if (filter->prefix && !feed_starts_with(name->id, filter->prefix))
 		return false;
@@ -321,6 +324,8 @@ feed_wants_row(Feed *feed, const EventRow *row)
 
 	if (row->snapshot && !filter->snapshots)
 		return false;
+	if (filter->key && !feed_wants_key(feed, row))
+		return false;
 	for (i = 0; i < filter->ntypes; i++)
 	{
 		if (VARSIZE_ANY_EXHDR(filter->types[i]) == VARSIZE_ANY_EXHDR(type) &&
@@ -329,6 +334,43 @@ feed_wants_row(Feed *feed, const EventRow *row)
 			return true;
 	}
 	return filter->ntypes == 0;
+}
+
+/*
+ * Does the value at the key path of the payload belong to the wanted slots?
+ * A payload without it counts as the empty text.
+ */
+static bool
+feed_wants_key(Feed *feed, const EventRow *row)
+{
+	LOCAL_FCINFO(extract, 2);
+	const FeedFilter *filter = feed->filter;
+	Datum		value;
+	int			slot = alvyn_stream_hash("", 0);
+
+	InitFunctionCallInfoData(*extract, NULL, 2, InvalidOid, NULL, NULL);
+	extract->args[0].value = row->data;
+	extract->args[0].isnull = false;
+	extract->args[1].value = PointerGetDatum(filter->key);
+	extract->args[1].isnull = false;
+	value = jsonb_extract_path_text(extract);
+	if (!extract->isnull)
+	{
+		text	   *key = DatumGetTextPP(value);
+
+		slot = alvyn_stream_hash(VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key));
+		pfree(key);
+	}
+	return slot >= filter->first_slot && slot <= filter->last_slot;
+}
+
+/*
+ * The last position that was handed out in the store "function" belongs to.
+ */
+int64
+alvyn_feed_last_position(Oid function)
+{
+	return feed_last_position(alvyn_log_catalog(function)->events_position_seq);
 }
 
 /*

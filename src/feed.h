@@ -15,6 +15,7 @@
 #include "event.h"
 #include "log.h"
 #include "storage/lock.h"
+#include "utils/array.h"
 #include "utils/snapshot.h"
 
 /* Which events a reader wants; a field that is NULL or empty wants all. */
@@ -25,6 +26,8 @@ typedef struct FeedFilter
 	int			ntypes;
 	text	  **types;
 	bool		snapshots;		/* also generated snapshots? */
+	ArrayType  *key;			/* payload path that is hashed to a slot, or
+								 * NULL for the slot of the stream */
 	int			first_slot;
 	int			last_slot;
 } FeedFilter;
@@ -51,6 +54,7 @@ extern bool alvyn_feed_next(Feed *feed, EventRow *row);
 extern int64 alvyn_feed_bound(Feed *feed);
 extern bool alvyn_feed_is_resolved(const Feed *feed);
 extern int64 alvyn_feed_resolved(int64 position);
+extern int64 alvyn_feed_last_position(Oid function);
 extern void alvyn_feed_end(Feed *feed);
 
 #endif							/* FEED_H */

@@ -37,6 +37,7 @@ PG_FUNCTION_INFO_V1(alvyn_read);
 PG_FUNCTION_INFO_V1(alvyn_skip);
 PG_FUNCTION_INFO_V1(alvyn_resolved_from);
 PG_FUNCTION_INFO_V1(alvyn_wait);
+PG_FUNCTION_INFO_V1(alvyn_last_position);
 
 static const FeedFilter read_all = {.snapshots = true,.last_slot = STREAM_SLOTS - 1};
 
@@ -50,8 +51,8 @@ static int64 read_bound(EventLog *log, const FeedFilter *filter, int64 after,
 
 /*
  * alvyn.read_slots(after bigint, max_count int, category text, prefix text,
- * types text[], snapshots boolean, first_slot int, last_slot int, wait
- * boolean) returns setof event
+ * types text[], snapshots boolean, key text[], first_slot int, last_slot int,
+ * wait boolean) returns setof event
  *
  * The events behind a position that a filter wants, in the order of their
  * positions.  Raises 22023 for arguments, 55000 during recovery.
@@ -79,7 +80,7 @@ alvyn_read(PG_FUNCTION_ARGS)
 	read_filter(&filter, fcinfo, 2);
 	read_open(&log, fcinfo);
 	alvyn_feed_begin(&feed, &log, &filter, PG_GETARG_INT64(0),
-					 PG_ARGISNULL(8) || PG_GETARG_BOOL(8));
+					 PG_ARGISNULL(9) || PG_GETARG_BOOL(9));
 	context = AllocSetContextCreate(CurrentMemoryContext, "alvyn read",
 									ALLOCSET_DEFAULT_SIZES);
 	while (count < max_count && alvyn_feed_next(&feed, &row))
@@ -103,8 +104,8 @@ alvyn_read(PG_FUNCTION_ARGS)
 
 /*
  * alvyn.skip(after bigint, category text, prefix text, types text[],
- * snapshots boolean, first_slot int, last_slot int, wait boolean) returns
- * bigint
+ * snapshots boolean, key text[], first_slot int, last_slot int, wait boolean)
+ * returns bigint
  *
  * The last position up to which the filter wants nothing behind "after", now
  * or ever.
@@ -120,7 +121,7 @@ alvyn_skip(PG_FUNCTION_ARGS)
 	read_filter(&filter, fcinfo, 1);
 	read_open(&log, fcinfo);
 	bound = read_bound(&log, &filter, PG_GETARG_INT64(0),
-					   PG_ARGISNULL(7) || PG_GETARG_BOOL(7));
+					   PG_ARGISNULL(8) || PG_GETARG_BOOL(8));
 	read_close(&log);
 	PG_RETURN_INT64(bound);
 }
@@ -154,8 +155,8 @@ alvyn_resolved_from(PG_FUNCTION_ARGS)
 
 /*
  * alvyn.wait_position(after bigint, timeout interval, category text, prefix
- * text, types text[], snapshots boolean, first_slot int, last_slot int)
- * returns boolean
+ * text, types text[], snapshots boolean, key text[], first_slot int, last_slot
+ * int) returns boolean
  *
  * Sleep until there is an event behind a position that the filter wants and
  * that a read returns.  Returns false when the time is over.
@@ -213,8 +214,19 @@ alvyn_wait(PG_FUNCTION_ARGS)
 }
 
 /*
+ * alvyn.last_position() returns bigint
+ *
+ * The last position that was handed out, whatever has become of it.
+ */
+Datum
+alvyn_last_position(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_INT64(alvyn_feed_last_position(fcinfo->flinfo->fn_oid));
+}
+
+/*
  * The filter in the arguments from "arg" on: category, prefix, types,
- * snapshots, first and last slot.
+ * snapshots, key, first and last slot.
  */
 static void
 read_filter(FeedFilter *filter, FunctionCallInfo fcinfo, int arg)
@@ -243,8 +255,9 @@ read_filter(FeedFilter *filter, FunctionCallInfo fcinfo, int arg)
 		}
 	}
 	filter->snapshots = !PG_ARGISNULL(arg + 3) && PG_GETARG_BOOL(arg + 3);
-	filter->first_slot = read_slot(fcinfo, arg + 4, 0);
-	filter->last_slot = read_slot(fcinfo, arg + 5, STREAM_SLOTS - 1);
+	filter->key = PG_ARGISNULL(arg + 4) ? NULL : PG_GETARG_ARRAYTYPE_P(arg + 4);
+	filter->first_slot = read_slot(fcinfo, arg + 5, 0);
+	filter->last_slot = read_slot(fcinfo, arg + 6, STREAM_SLOTS - 1);
 }
 
 /*

@@ -7,13 +7,14 @@ CREATE FUNCTION alvyn.read_slots(
     prefix text,
     types text[],
     snapshots boolean,
+    key text[],
     first_slot int,
     last_slot int,
     wait boolean
 ) RETURNS SETOF alvyn.event
 LANGUAGE c VOLATILE PARALLEL RESTRICTED ROWS 500
 AS 'MODULE_PATHNAME', 'alvyn_read';
-COMMENT ON FUNCTION alvyn.read_slots(bigint, int, text, text, text[], boolean, int, int, boolean) IS
+COMMENT ON FUNCTION alvyn.read_slots(bigint, int, text, text, text[], boolean, text[], int, int, boolean) IS
     'The feed behind a position, filtered, of the streams in a range of slots';
 
 CREATE FUNCTION alvyn.read(
@@ -28,7 +29,7 @@ CREATE FUNCTION alvyn.read(
 LANGUAGE sql VOLATILE PARALLEL RESTRICTED ROWS 500
 BEGIN ATOMIC
     SELECT * FROM alvyn.read_slots(read.after, read.max_count, read.category, read.prefix,
-                                   read.types, read.snapshots, NULL, NULL, read.wait);
+                                   read.types, read.snapshots, NULL, NULL, NULL, read.wait);
 END;
 COMMENT ON FUNCTION alvyn.read(bigint, int, text, text, text[], boolean, boolean) IS
     'The feed behind a position: every committed event once, in the order of the positions';
@@ -39,13 +40,14 @@ CREATE FUNCTION alvyn.skip(
     prefix text DEFAULT NULL,
     types text[] DEFAULT NULL,
     snapshots boolean DEFAULT false,
+    key text[] DEFAULT NULL,
     first_slot int DEFAULT NULL,
     last_slot int DEFAULT NULL,
     wait boolean DEFAULT true
 ) RETURNS bigint
 LANGUAGE c VOLATILE PARALLEL RESTRICTED
 AS 'MODULE_PATHNAME', 'alvyn_skip';
-COMMENT ON FUNCTION alvyn.skip(bigint, text, text, text[], boolean, int, int, boolean) IS
+COMMENT ON FUNCTION alvyn.skip(bigint, text, text, text[], boolean, text[], int, int, boolean) IS
     'Last position up to which a reader that has come to "after" misses nothing';
 
 CREATE FUNCTION alvyn.resolved_from(
@@ -56,6 +58,12 @@ LANGUAGE c VOLATILE PARALLEL RESTRICTED
 AS 'MODULE_PATHNAME', 'alvyn_resolved_from';
 COMMENT ON FUNCTION alvyn.resolved_from(bigint, boolean) IS
     'Last final position, searched from one that is known to be final';
+
+CREATE FUNCTION alvyn.last_position() RETURNS bigint
+LANGUAGE c VOLATILE PARALLEL SAFE
+AS 'MODULE_PATHNAME', 'alvyn_last_position';
+COMMENT ON FUNCTION alvyn.last_position() IS
+    'Last position that was handed out, whatever has become of it';
 
 CREATE FUNCTION alvyn.resolved_position(
     wait boolean DEFAULT true
@@ -74,10 +82,11 @@ CREATE FUNCTION alvyn.wait_position(
     prefix text DEFAULT NULL,
     types text[] DEFAULT NULL,
     snapshots boolean DEFAULT false,
+    key text[] DEFAULT NULL,
     first_slot int DEFAULT NULL,
     last_slot int DEFAULT NULL
 ) RETURNS boolean
 LANGUAGE c VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'alvyn_wait';
-COMMENT ON FUNCTION alvyn.wait_position(bigint, interval, text, text, text[], boolean, int, int) IS
+COMMENT ON FUNCTION alvyn.wait_position(bigint, interval, text, text, text[], boolean, text[], int, int) IS
     'Sleep until the feed has an event behind a position; false when the time is over';

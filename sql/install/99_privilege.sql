@@ -12,6 +12,9 @@ GRANT SELECT ON
     alvyn.events,
     alvyn.snapshots,
     alvyn.deciders,
+    alvyn.consumer_definitions,
+    alvyn.consumer_partitions,
+    alvyn.consumers,
     alvyn.snapshot_marks,
     alvyn.snapshot_status
 TO alvyn_reader;
@@ -34,6 +37,17 @@ REVOKE EXECUTE ON FUNCTION
     alvyn.create_decider(text, text, text, regprocedure),
     alvyn.drop_decider(text),
     alvyn.definition_changed(),
+    alvyn.create_consumer(text, text, text, text[], text, int, text, boolean),
+    alvyn.drop_consumer(text),
+    alvyn.reset_consumer(text, text),
+    alvyn.lock_partition(text, int, bigint),
+    alvyn.consume(text, int, bigint, int),
+    alvyn.consume(text, int),
+    alvyn.checkpoint(text, int, bigint, bigint),
+    alvyn.checkpoint(text, bigint),
+    alvyn.lease(text, text, double precision),
+    alvyn.renew(text, int, bigint, double precision),
+    alvyn.release(text, int, bigint),
     alvyn.purge_idempotency_keys(int)
 FROM alvyn_reader;
 GRANT EXECUTE ON FUNCTION
@@ -44,7 +58,14 @@ GRANT EXECUTE ON FUNCTION
     alvyn.try_append_batch(text, bigint, text[], jsonb[], jsonb[], text[], timestamptz[], int[], text),
     alvyn.try_append_streams(text[], text[], jsonb[], jsonb[], text[], bigint[], text),
     alvyn.execute(text, jsonb, bigint, text, int),
-    alvyn.execute_streams(text[], jsonb[], text, int)
+    alvyn.execute_streams(text[], jsonb[], text, int),
+    alvyn.consume(text, int, bigint, int),
+    alvyn.consume(text, int),
+    alvyn.checkpoint(text, int, bigint, bigint),
+    alvyn.checkpoint(text, bigint),
+    alvyn.lease(text, text, double precision),
+    alvyn.renew(text, int, bigint, double precision),
+    alvyn.release(text, int, bigint)
 TO alvyn_writer;
 
 GRANT EXECUTE ON FUNCTION
@@ -55,5 +76,8 @@ GRANT EXECUTE ON FUNCTION
     alvyn.rebuild_snapshots(text, int),
     alvyn.create_decider(text, text, text, regprocedure),
     alvyn.drop_decider(text),
+    alvyn.create_consumer(text, text, text, text[], text, int, text, boolean),
+    alvyn.drop_consumer(text),
+    alvyn.reset_consumer(text, text),
     alvyn.purge_idempotency_keys(int)
 TO alvyn_admin;
