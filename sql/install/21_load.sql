@@ -5,7 +5,7 @@
 CREATE FUNCTION alvyn.stream_version(
     stream_id text
 ) RETURNS bigint
-LANGUAGE c STABLE PARALLEL SAFE
+LANGUAGE c STABLE PARALLEL SAFE COST 100
 AS 'MODULE_PATHNAME', 'alvyn_stream_version';
 COMMENT ON FUNCTION alvyn.stream_version(text) IS
     'Version of the last event of a stream, 0 when there is no such stream';
@@ -97,15 +97,13 @@ CREATE FUNCTION alvyn.list_streams(
 LANGUAGE sql STABLE PARALLEL SAFE ROWS 100
 BEGIN ATOMIC
     SELECT s.stream_id,
-           h.version,
+           alvyn.stream_version(s.stream_id),
            CASE s.state WHEN 'a' THEN 'active' WHEN 'z' THEN 'archived' ELSE 'tombstoned' END,
            s.created_at
       FROM alvyn.streams s
-     CROSS JOIN LATERAL (SELECT alvyn.stream_version(s.stream_id) AS version) h
      WHERE s.stream_id >= coalesce(list_streams.prefix, '')
        AND s.stream_id < alvyn.prefix_end(coalesce(list_streams.prefix, ''))
        AND s.stream_id > coalesce(list_streams.after, '')
-       AND h.version > 0
      ORDER BY s.stream_id
      LIMIT list_streams.max_count;
 END;
