@@ -15,6 +15,9 @@ BEGIN
             MESSAGE = 'argument "max_count" must be at least 1',
             DETAIL = format('It is %s.', purge_idempotency_keys.max_count);
     END IF;
+    -- The setting exists once the library is loaded, which any function of
+    -- it does.
+    PERFORM alvyn.stream_slot('');
     DELETE FROM alvyn.idempotency_keys k
      WHERE k.key = ANY (ARRAY(
         SELECT o.key

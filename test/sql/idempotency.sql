@@ -90,9 +90,11 @@ SELECT (r).version, (r).duplicate
 FROM (SELECT alvyn.append('pay-1', NULL, 'C', '{}', idempotency_key => 'k7') AS r FROM generate_series(1, 3) OFFSET 0) s;
 
 -- Retention: the purge removes what is older, the oldest first, in batches;
--- a call repeated later than that is a new call.
-SHOW alvyn.idempotency_retention;
+-- a call repeated later than that is a new call.  Also in a session that has
+-- done nothing else.
+\c -
 SELECT alvyn.purge_idempotency_keys();
+SHOW alvyn.idempotency_retention;
 UPDATE alvyn.idempotency_keys SET created_at = now() - interval '8 days' + i * interval '1 hour'
 FROM unnest(ARRAY['k3', 'k1', 'k2', 'k5']) WITH ORDINALITY o (o, i) WHERE key = o;
 UPDATE alvyn.idempotency_keys SET created_at = now() - interval '6 days' WHERE key = 'k6';
