@@ -6,13 +6,18 @@
  * Every append asks which snapshots cover its stream, so the definitions are
  * kept in memory, with rules compiled and functions looked up.  A statement
  * trigger on the tables sends a relation cache invalidation with every
- * change; a change of any function sends one of its own.  Either only marks
- * the copy as stale; the next call that asks reads the tables again.  The old
- * copy lives on to the end of the transaction, because a caller further up
- * the stack may still use it.
+ * change; a change of any function or schema sends one of its own.  Either
+ * only marks the copy as stale; the next call that asks reads the tables
+ * again.  The old copy lives on to the end of the transaction, because a
+ * caller further up the stack may still use it.
  *
- * Functions are stored by their signature, qualified, since a column of type
+ * Functions are stored by their signature, since a column of type
  * regprocedure would keep the database from being upgraded by pg_upgrade.
+ * The simple version, to look a signature up as to_regprocedure() does, would
+ * resolve its types by the search_path of whoever appends, and fail for those
+ * who may not use the schema.  So only the qualified name is taken from it;
+ * the types are known.  A function that was created again with another result
+ * counts as gone.
  *
  * IDENTIFICATION
  *		src/definition.c
@@ -23,18 +28,20 @@
 
 #include "access/genam.h"
 #include "access/table.h"
-#include "access/xact.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_namespace.h"
+#include "catalog/pg_proc.h"
+#include "catalog/pg_type.h"
 #include "commands/trigger.h"
 #include "definition.h"
 #include "fmgr.h"
 #include "log.h"
 #include "utils/builtins.h"
-#include "utils/fmgrprotos.h"
 #include "utils/inval.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
-#include "utils/snapmgr.h"
 #include "utils/syscache.h"
+#include "utils/varlena.h"
 
 /* Columns of alvyn.snapshots. */
 enum
@@ -62,17 +69,19 @@ PG_FUNCTION_INFO_V1(alvyn_definition_changed);
 
 static MemoryContext context = NULL;
 static Definitions *definitions = NULL; /* NULL when never read or stale */
+static uint64 changes = 0;		/* invalidations seen so far */
 
 static void definition_forget_relation(Datum arg, Oid relid);
 static void definition_forget_function(Datum arg, int cache, uint32 hash);
-static void definition_read(const LogCatalog *catalog);
-static Relation definition_open(Oid relid, SysScanDesc *scan, Snapshot *snapshot);
-static void definition_close(Relation rel, SysScanDesc scan, Snapshot snapshot);
-static void definition_read_snapshots(Definitions *result, Oid relid);
-static void definition_read_deciders(Definitions *result, Oid relid);
+static Definitions *definition_read(const LogCatalog *catalog);
+static void definition_read_snapshots(Definitions *result,
+									  const LogCatalog *catalog);
+static void definition_read_deciders(Definitions *result,
+									 const LogCatalog *catalog);
 static char *definition_text(HeapTuple tuple, int column, TupleDesc desc,
 							 const char *suffix);
-static Oid	definition_function(const char *signature);
+static Oid	definition_function(char *signature, Oid argument, Oid result,
+								bool is_set);
 
 /*
  * Register the callbacks that mark the copy as stale.
@@ -82,6 +91,8 @@ alvyn_definition_init(void)
 {
 	CacheRegisterRelcacheCallback(definition_forget_relation, (Datum) 0);
 	CacheRegisterSyscacheCallback(PROCOID, definition_forget_function,
+								  (Datum) 0);
+	CacheRegisterSyscacheCallback(NAMESPACEOID, definition_forget_function,
 								  (Datum) 0);
 }
 
@@ -109,7 +120,7 @@ const Definitions *
 alvyn_definitions(Oid function)
 {
 	if (definitions == NULL)
-		definition_read(alvyn_log_catalog(function));
+		return definition_read(alvyn_log_catalog(function));
 	return definitions;
 }
 
@@ -173,28 +184,49 @@ alvyn_definition_covers(const char *prefix, const text *stream_id)
 }
 
 /*
+ * Refuse a stream that a snapshot does not cover.
+ */
+void
+alvyn_definition_check_stream(const SnapshotDefinition *def,
+							  const text *stream_id)
+{
+	if (!alvyn_definition_covers(def->prefix, stream_id))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("snapshot \"%s\" does not cover stream \"%s\"",
+						def->name, text_to_cstring(stream_id)),
+				 errdetail("It covers streams that begin with \"%s\".",
+						   def->prefix)));
+}
+
+/*
  * Relation cache callback.
  */
 static void
 definition_forget_relation(Datum arg, Oid relid)
 {
 	if (relid == InvalidOid || alvyn_log_holds_definitions(relid))
+	{
 		definitions = NULL;
+		changes++;
+	}
 }
 
 /*
- * System cache callback: a function was created, changed or dropped.
+ * System cache callback: a function or schema was created, changed or dropped.
  */
 static void
 definition_forget_function(Datum arg, int cache, uint32 hash)
 {
 	definitions = NULL;
+	changes++;
 }
 
 /*
- * Read the tables into a new copy.
+ * Read the tables into a new copy.  It is good for the caller, but not for the
+ * next call, when an invalidation came in while it was read.
  */
-static void
+static Definitions *
 definition_read(const LogCatalog *catalog)
 {
 	MemoryContext fresh = AllocSetContextCreate(CurrentMemoryContext,
@@ -202,40 +234,18 @@ definition_read(const LogCatalog *catalog)
 												ALLOCSET_SMALL_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(fresh);
 	Definitions *result = palloc0(sizeof(Definitions));
+	uint64		before = changes;
 
-	definition_read_snapshots(result, catalog->snapshots);
-	definition_read_deciders(result, catalog->deciders);
+	definition_read_snapshots(result, catalog);
+	definition_read_deciders(result, catalog);
 	MemoryContextSwitchTo(old);
 
 	MemoryContextSetParent(fresh, TopMemoryContext);
 	if (context)
 		MemoryContextSetParent(context, TopTransactionContext);
 	context = fresh;
-	definitions = result;
-}
-
-/*
- * Begin reading a table of definitions as it is committed now.
- */
-static Relation
-definition_open(Oid relid, SysScanDesc *scan, Snapshot *snapshot)
-{
-	Relation	rel = table_open(relid, AccessShareLock);
-
-	*snapshot = RegisterSnapshot(GetLatestSnapshot());
-	*scan = systable_beginscan(rel, InvalidOid, false, *snapshot, 0, NULL);
-	return rel;
-}
-
-/*
- * Done with reading a table of definitions.
- */
-static void
-definition_close(Relation rel, SysScanDesc scan, Snapshot snapshot)
-{
-	systable_endscan(scan);
-	UnregisterSnapshot(snapshot);
-	table_close(rel, AccessShareLock);
+	definitions = changes == before ? result : NULL;
+	return result;
 }
 
 /*
@@ -252,15 +262,16 @@ definition_compare(const void *a, const void *b)
  * Read the definitions of snapshots.
  */
 static void
-definition_read_snapshots(Definitions *result, Oid relid)
+definition_read_snapshots(Definitions *result, const LogCatalog *catalog)
 {
-	SysScanDesc scan;
-	Snapshot	snapshot;
-	Relation	rel = definition_open(relid, &scan, &snapshot);
+	Relation	rel = table_open(catalog->snapshots, AccessShareLock);
 	TupleDesc	desc = RelationGetDescr(rel);
+	SysScanDesc scan;
 	HeapTuple	tuple;
 	bool		isnull;
 
+	/* With a catalog snapshot, which parallel workers can take, too. */
+	scan = systable_beginscan(rel, InvalidOid, false, NULL, 0, NULL);
 	while ((tuple = systable_getnext(scan)) != NULL)
 	{
 		SnapshotDefinition *def;
@@ -287,11 +298,14 @@ definition_read_snapshots(Definitions *result, Oid relid)
 															 SNAPSHOTS_INITIAL_STATE,
 															 desc, &isnull));
 		def->evolve = definition_text(tuple, SNAPSHOTS_EVOLVE, desc, "");
-		def->evolve_function = definition_function(def->evolve);
+		def->evolve_function = definition_function(def->evolve,
+												   catalog->event, JSONBOID,
+												   false);
 		rules = heap_getattr(tuple, SNAPSHOTS_RULES, desc, &isnull);
 		def->rules = isnull ? NULL : alvyn_rules_parse(DatumGetJsonbPCopy(rules));
 	}
-	definition_close(rel, scan, snapshot);
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
 	if (result->nsnapshots > 0)
 		qsort(result->snapshots, result->nsnapshots,
 			  sizeof(SnapshotDefinition), definition_compare);
@@ -301,14 +315,14 @@ definition_read_snapshots(Definitions *result, Oid relid)
  * Read the definitions of deciders.
  */
 static void
-definition_read_deciders(Definitions *result, Oid relid)
+definition_read_deciders(Definitions *result, const LogCatalog *catalog)
 {
-	SysScanDesc scan;
-	Snapshot	snapshot;
-	Relation	rel = definition_open(relid, &scan, &snapshot);
+	Relation	rel = table_open(catalog->deciders, AccessShareLock);
 	TupleDesc	desc = RelationGetDescr(rel);
+	SysScanDesc scan;
 	HeapTuple	tuple;
 
+	scan = systable_beginscan(rel, InvalidOid, false, NULL, 0, NULL);
 	while ((tuple = systable_getnext(scan)) != NULL)
 	{
 		DeciderDefinition *def;
@@ -325,9 +339,11 @@ definition_read_deciders(Definitions *result, Oid relid)
 		def->snapshot_name = definition_text(tuple, DECIDERS_SNAPSHOT_NAME,
 											 desc, "");
 		def->decide = definition_text(tuple, DECIDERS_DECIDE, desc, "");
-		def->decide_function = definition_function(def->decide);
+		def->decide_function = definition_function(def->decide, JSONBOID,
+												   catalog->new_event, true);
 	}
-	definition_close(rel, scan, snapshot);
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
 }
 
 /*
@@ -346,19 +362,41 @@ definition_text(HeapTuple tuple, int column, TupleDesc desc,
 }
 
 /*
- * The function with a signature, or InvalidOid.
+ * The function with a signature, or InvalidOid when there is none that takes
+ * jsonb and "argument" and returns "result".  Nothing depends on the user:
+ * neither on the search_path nor on privileges, which are checked when the
+ * function is called.
  */
 static Oid
-definition_function(const char *signature)
+definition_function(char *signature, Oid argument, Oid result, bool is_set)
 {
-	LOCAL_FCINFO(call, 1);
-	Datum		result;
+	Oid			types[2] = {JSONBOID, argument};
+	Oid			schema = PG_CATALOG_NAMESPACE;
+	Oid			function = InvalidOid;
+	char	   *name = signature ? pstrdup(signature) : NULL;
+	char	   *arguments = signature ? strrchr(name, '(') : NULL;
+	List	   *names;
+	HeapTuple	tuple;
 
-	if (signature == NULL)
+	if (arguments == NULL)
 		return InvalidOid;
-	InitFunctionCallInfoData(*call, NULL, 1, InvalidOid, NULL, NULL);
-	call->args[0].value = CStringGetTextDatum(signature);
-	call->args[0].isnull = false;
-	result = to_regprocedure(call);
-	return call->isnull ? InvalidOid : DatumGetObjectId(result);
+	*arguments = '\0';
+	if (!SplitIdentifierString(name, '.', &names) || names == NIL)
+		return InvalidOid;
+	if (list_length(names) > 1)
+		schema = get_namespace_oid(linitial(names), true);
+
+	tuple = SearchSysCache3(PROCNAMEARGSNSP, CStringGetDatum(llast(names)),
+							PointerGetDatum(buildoidvector(types, 2)),
+							ObjectIdGetDatum(schema));
+	if (HeapTupleIsValid(tuple))
+	{
+		Form_pg_proc proc = (Form_pg_proc) GETSTRUCT(tuple);
+
+		if (proc->prokind == PROKIND_FUNCTION && proc->prorettype == result &&
+			proc->proretset == is_set)
+			function = proc->oid;
+		ReleaseSysCache(tuple);
+	}
+	return function;
 }

@@ -55,5 +55,7 @@ extern const DeciderDefinition *alvyn_definition_decider(Oid function,
 														 const text *stream_id);
 extern bool alvyn_definition_covers(const char *prefix,
 									const text *stream_id);
+extern void alvyn_definition_check_stream(const SnapshotDefinition *def,
+										  const text *stream_id);
 
 #endif							/* DEFINITION_H */
