@@ -125,10 +125,10 @@ typedef struct RuleField
 {
 	FieldKind	kind;
 	bool		changed;
-	bool		owned;			/* is the number allocated on its own? */
 	Numeric		number;
 	List	   *elements;		/* of Jsonb */
 	Jsonb	   *other;
+	void	   *owned;			/* what the value lies in, unless a constant */
 } RuleField;
 
 struct RuleState
@@ -145,7 +145,9 @@ static void rules_parse_rule(RuleSet *set, Rule *rule, const char *type,
 							 JsonbValue *key, JsonbValue *value);
 static void rules_parse_operation(Rule *rule, const char *where,
 								  const char *name, JsonbValue *argument);
+static int	rules_keep(JsonbValue *argument, const char *where);
 static int	rules_field(RuleSet *set, JsonbValue *name, const char *where);
+static bool path_overlaps(const RulePath *a, const RulePath *b);
 static RulePath rules_path(const char *dotted, int length, const char *where);
 static JsonbContainer *rules_object(JsonbValue *value, const char *where);
 static void rules_refuse(const char *where, const char *problem) pg_attribute_noreturn();
@@ -160,9 +162,14 @@ static Numeric rule_number(const Rule *rule, Jsonb *data);
 static void field_number(RuleState *state, RuleField *field,
 						 const Rule *rule, Numeric number);
 static void field_append(RuleField *field, const Rule *rule, Jsonb *element);
-static void field_other(RuleField *field, Jsonb *value);
+static void field_copy(RuleField *field, JsonbValue *value);
+static void field_other(RuleField *field, Jsonb *value, void *owned);
+static void field_clear(RuleField *field);
+static List *array_elements(Jsonb *array);
 static Jsonb *field_value(RuleField *field);
-static ArrayType *path_array(const RulePath *path);
+static Datum state_with_parents(Datum state, const RulePath *path);
+static Jsonb *path_extract(Datum state, const RulePath *path, int count);
+static ArrayType *path_array(const RulePath *path, int count);
 
 /*
  * Compile a rule set in the current memory context.  Raises 22023 for
@@ -278,15 +285,18 @@ alvyn_rules_end(RuleState *state)
 	for (i = 0; i < state->set->nfields; i++)
 	{
 		RuleField  *field = &state->fields[i];
-		Datum		path;
+		const RulePath *path = &state->set->fields[i];
+		Datum		names;
 
 		if (!field->changed)
 			continue;
-		path = PointerGetDatum(path_array(&state->set->fields[i]));
+		names = PointerGetDatum(path_array(path, path->count));
 		if (field->kind == FIELD_ABSENT)
-			result = DirectFunctionCall2(jsonb_delete_path, result, path);
+			result = DirectFunctionCall2(jsonb_delete_path, result, names);
 		else
-			result = DirectFunctionCall4(jsonb_set, result, path,
+			result = DirectFunctionCall4(jsonb_set,
+										 state_with_parents(result, path),
+										 names,
 										 JsonbPGetDatum(field_value(field)),
 										 BoolGetDatum(true));
 	}
@@ -332,7 +342,6 @@ rules_parse_rule(RuleSet *set, Rule *rule, const char *type, JsonbValue *key,
 	char	   *where = psprintf("event type \"%s\", field \"%.*s\"", type,
 								 key->val.string.len, key->val.string.val);
 	JsonbContainer *object = rules_object(value, where);
-	bool		has_keep = false;
 	JsonbIterator *it = JsonbIteratorInit(object);
 	JsonbValue	name;
 	JsonbValue	argument;
@@ -354,16 +363,36 @@ rules_parse_rule(RuleSet *set, Rule *rule, const char *type, JsonbValue *key,
 			count++;
 			continue;
 		}
-		if (argument.type != jbvNumeric)
-			rules_refuse(where, "needs a number of elements in \"keep\"");
-		rule->keep = DatumGetInt32(DirectFunctionCall1(numeric_int4,
-													   NumericGetDatum(argument.val.numeric)));
-		has_keep = true;
+		rule->keep = rules_keep(&argument, where);
 	}
 	if (count != 1)
 		rules_refuse(where, "needs exactly one operation");
-	if (has_keep && (rule->operation != RULE_APPEND || rule->keep < 1))
-		rules_refuse(where, "can have \"keep\" with \"append\" only, and at least 1");
+	if (rule->keep > 0 && rule->operation != RULE_APPEND)
+		rules_refuse(where, "can have \"keep\" with \"append\" only");
+}
+
+/*
+ * The number of elements that "append" keeps.
+ */
+static int
+rules_keep(JsonbValue *argument, const char *where)
+{
+	Datum		least = NumericGetDatum(int64_to_numeric(1));
+	Datum		most = NumericGetDatum(int64_to_numeric(PG_INT32_MAX));
+	Datum		number;
+
+	if (argument->type == jbvNumeric)
+	{
+		number = NumericGetDatum(argument->val.numeric);
+		if (DatumGetBool(DirectFunctionCall2(numeric_ge, number, least)) &&
+			DatumGetBool(DirectFunctionCall2(numeric_le, number, most)) &&
+			DatumGetBool(DirectFunctionCall2(numeric_eq, number,
+											 DirectFunctionCall2(numeric_trunc, number,
+																 Int32GetDatum(0)))))
+			return DatumGetInt32(DirectFunctionCall1(numeric_int4, number));
+	}
+	rules_refuse(where, psprintf("needs a whole number from 1 to %d in \"keep\"",
+								 PG_INT32_MAX));
 }
 
 /*
@@ -408,11 +437,14 @@ rules_parse_operation(Rule *rule, const char *where, const char *name,
 }
 
 /*
- * The number of a state field, a new one if no rule has named it yet.
+ * The number of a state field, a new one if no rule has named it yet.  Fields
+ * that lie within each other are refused: they are kept apart while events
+ * are folded, and would not see each other's changes.
  */
 static int
 rules_field(RuleSet *set, JsonbValue *name, const char *where)
 {
+	RulePath   *path;
 	int			i;
 
 	for (i = 0; i < set->nfields; i++)
@@ -427,9 +459,31 @@ rules_field(RuleSet *set, JsonbValue *name, const char *where)
 	else
 		set->fields = repalloc(set->fields,
 							   sizeof(RulePath) * (set->nfields + 1));
-	set->fields[set->nfields] = rules_path(name->val.string.val,
-										   name->val.string.len, where);
+	path = &set->fields[set->nfields];
+	*path = rules_path(name->val.string.val, name->val.string.len, where);
+	for (i = 0; i < set->nfields; i++)
+	{
+		if (path_overlaps(&set->fields[i], path))
+			rules_refuse(where, psprintf("overlaps with field \"%s\"",
+										 set->fields[i].text));
+	}
 	return set->nfields++;
+}
+
+/*
+ * Does one of two paths lead to what the other lies in?
+ */
+static bool
+path_overlaps(const RulePath *a, const RulePath *b)
+{
+	int			i;
+
+	for (i = 0; i < Min(a->count, b->count); i++)
+	{
+		if (strcmp(a->names[i], b->names[i]) != 0)
+			return false;
+	}
+	return true;
 }
 
 /*
@@ -508,36 +562,11 @@ rules_find(const RuleSet *set, const char *type, int length)
 static void
 rules_load_field(RuleState *state, RuleField *field, const RulePath *path)
 {
-	LOCAL_FCINFO(extract, 2);
-	Datum		value;
-	Jsonb	   *found;
+	Jsonb	   *found = path_extract(JsonbPGetDatum(state->state), path,
+									 path->count);
 
-	InitFunctionCallInfoData(*extract, NULL, 2, InvalidOid, NULL, NULL);
-	extract->args[0].value = JsonbPGetDatum(state->state);
-	extract->args[0].isnull = false;
-	extract->args[1].value = PointerGetDatum(path_array(path));
-	extract->args[1].isnull = false;
-	value = jsonb_extract_path(extract);
-	if (extract->isnull)
-		return;
-
-	found = DatumGetJsonbP(value);
-	if (JB_ROOT_IS_ARRAY(found) && !JB_ROOT_IS_SCALAR(found))
-	{
-		JsonbIterator *it = JsonbIteratorInit(&found->root);
-		JsonbValue	element;
-		JsonbIteratorToken token;
-
-		field->kind = FIELD_ARRAY;
-		while ((token = JsonbIteratorNext(&it, &element, true)) != WJB_DONE)
-		{
-			if (token == WJB_ELEM)
-				field->elements = lappend(field->elements,
-										  JsonbValueToJsonb(&element));
-		}
-	}
-	else
-		field_other(field, found);
+	if (found)
+		field_other(field, found, found);
 }
 
 /*
@@ -556,14 +585,17 @@ rule_apply(RuleState *state, const Rule *rule, Jsonb *data, TimestampTz time)
 	switch (rule->operation)
 	{
 		case RULE_SET:
-			field_other(field, rule->constant);
+			old = MemoryContextSwitchTo(state->context);
+			field_clear(field);
+			field_other(field, rule->constant, NULL);
+			MemoryContextSwitchTo(old);
 			break;
 		case RULE_COPY:
 		case RULE_APPEND:
 			rule_value(rule, data, &value);
 			old = MemoryContextSwitchTo(state->context);
 			if (rule->operation == RULE_COPY)
-				field_other(field, JsonbValueToJsonb(&value));
+				field_copy(field, &value);
 			else
 				field_append(field, rule, JsonbValueToJsonb(&value));
 			MemoryContextSwitchTo(old);
@@ -578,7 +610,7 @@ rule_apply(RuleState *state, const Rule *rule, Jsonb *data, TimestampTz time)
 			field_number(state, field, rule, rule_number(rule, data));
 			break;
 		case RULE_REMOVE:
-			field->kind = FIELD_ABSENT;
+			field_clear(field);
 			break;
 		case RULE_TIME:
 			/* The same text whatever the session's time zone is. */
@@ -588,7 +620,7 @@ rule_apply(RuleState *state, const Rule *rule, Jsonb *data, TimestampTz time)
 			value.val.string.val = buffer;
 			value.val.string.len = strlen(buffer);
 			old = MemoryContextSwitchTo(state->context);
-			field_other(field, JsonbValueToJsonb(&value));
+			field_copy(field, &value);
 			MemoryContextSwitchTo(old);
 			break;
 	}
@@ -647,6 +679,7 @@ field_number(RuleState *state, RuleField *field, const Rule *rule,
 {
 	Datum		result = NumericGetDatum(number);
 	MemoryContext old;
+	Numeric		copy;
 
 	if (field->kind == FIELD_NUMBER)
 	{
@@ -665,13 +698,14 @@ field_number(RuleState *state, RuleField *field, const Rule *rule,
 	else if (rule->operation == RULE_SUBTRACT)
 		result = DirectFunctionCall1(numeric_uminus, result);
 
+	/* The result may be the number that the field holds. */
 	old = MemoryContextSwitchTo(state->context);
-	if (field->kind == FIELD_NUMBER && field->owned)
-		pfree(field->number);
-	field->kind = FIELD_NUMBER;
-	field->number = DatumGetNumericCopy(result);
-	field->owned = true;
+	copy = DatumGetNumericCopy(result);
 	MemoryContextSwitchTo(old);
+	field_clear(field);
+	field->kind = FIELD_NUMBER;
+	field->number = copy;
+	field->owned = copy;
 }
 
 /*
@@ -682,8 +716,8 @@ field_append(RuleField *field, const Rule *rule, Jsonb *element)
 {
 	if (field->kind != FIELD_ARRAY)
 	{
+		field_clear(field);
 		field->kind = FIELD_ARRAY;
-		field->elements = NIL;
 	}
 	field->elements = lappend(field->elements, element);
 	if (rule->keep > 0 && list_length(field->elements) > rule->keep)
@@ -694,25 +728,78 @@ field_append(RuleField *field, const Rule *rule, Jsonb *element)
 }
 
 /*
- * Put a value that is neither counted nor appended to into a field.
+ * Put a copy of a value into a field.
  */
 static void
-field_other(RuleField *field, Jsonb *value)
+field_copy(RuleField *field, JsonbValue *value)
+{
+	Jsonb	   *copy = JsonbValueToJsonb(value);
+
+	field_clear(field);
+	field_other(field, copy, copy);
+}
+
+/*
+ * Put a value into an empty field.  "owned" is what has to be freed with it.
+ */
+static void
+field_other(RuleField *field, Jsonb *value, void *owned)
 {
 	JsonbValue	scalar;
 
 	field->kind = FIELD_OTHER;
 	field->other = value;
-	field->owned = false;
-	if (!JB_ROOT_IS_SCALAR(value) || !JsonbExtractScalar(&value->root, &scalar))
-		return;
-	if (scalar.type == jbvNull)
-		field->kind = FIELD_NULL;
-	else if (scalar.type == jbvNumeric)
+	field->owned = owned;
+	if (JB_ROOT_IS_SCALAR(value))
 	{
-		field->kind = FIELD_NUMBER;
-		field->number = scalar.val.numeric;
+		JsonbExtractScalar(&value->root, &scalar);
+		if (scalar.type == jbvNull)
+			field->kind = FIELD_NULL;
+		else if (scalar.type == jbvNumeric)
+		{
+			field->kind = FIELD_NUMBER;
+			field->number = scalar.val.numeric;
+		}
 	}
+	else if (JB_ROOT_IS_ARRAY(value))
+	{
+		field->kind = FIELD_ARRAY;
+		field->elements = array_elements(value);
+	}
+}
+
+/*
+ * Empty a field and free what it held.
+ */
+static void
+field_clear(RuleField *field)
+{
+	if (field->kind == FIELD_ARRAY)
+		list_free_deep(field->elements);
+	if (field->owned)
+		pfree(field->owned);
+	field->kind = FIELD_ABSENT;
+	field->elements = NIL;
+	field->owned = NULL;
+}
+
+/*
+ * The elements of an array, each a copy.
+ */
+static List *
+array_elements(Jsonb *array)
+{
+	JsonbIterator *it = JsonbIteratorInit(&array->root);
+	JsonbValue	element;
+	JsonbIteratorToken token;
+	List	   *result = NIL;
+
+	while ((token = JsonbIteratorNext(&it, &element, true)) != WJB_DONE)
+	{
+		if (token == WJB_ELEM)
+			result = lappend(result, JsonbValueToJsonb(&element));
+	}
+	return result;
 }
 
 /*
@@ -752,16 +839,66 @@ field_value(RuleField *field)
 }
 
 /*
- * A path as the text[] that the server's jsonb functions take.
+ * A state in which a field can be set: what the field lies in is there and is
+ * an object.
+ */
+static Datum
+state_with_parents(Datum state, const RulePath *path)
+{
+	int			count;
+
+	for (count = 1; count < path->count; count++)
+	{
+		Jsonb	   *parent = path_extract(state, path, count);
+		JsonbValue	scalar;
+
+		if (parent && JB_ROOT_IS_OBJECT(parent))
+			continue;
+		if (parent && !(JB_ROOT_IS_SCALAR(parent) &&
+						JsonbExtractScalar(&parent->root, &scalar) &&
+						scalar.type == jbvNull))
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					 errmsg("state field \"%s\" does not lie in an object",
+							path->text)));
+		state = DirectFunctionCall4(jsonb_set, state,
+									PointerGetDatum(path_array(path, count)),
+									DirectFunctionCall1(jsonb_in,
+														CStringGetDatum("{}")),
+									BoolGetDatum(true));
+	}
+	return state;
+}
+
+/*
+ * What the first "count" names of a path lead to, or NULL.
+ */
+static Jsonb *
+path_extract(Datum state, const RulePath *path, int count)
+{
+	LOCAL_FCINFO(extract, 2);
+	Datum		value;
+
+	InitFunctionCallInfoData(*extract, NULL, 2, InvalidOid, NULL, NULL);
+	extract->args[0].value = state;
+	extract->args[0].isnull = false;
+	extract->args[1].value = PointerGetDatum(path_array(path, count));
+	extract->args[1].isnull = false;
+	value = jsonb_extract_path(extract);
+	return extract->isnull ? NULL : DatumGetJsonbP(value);
+}
+
+/*
+ * The first "count" names of a path as the text[] that the server's jsonb
+ * functions take.
  */
 static ArrayType *
-path_array(const RulePath *path)
+path_array(const RulePath *path, int count)
 {
-	Datum	   *names = palloc(sizeof(Datum) * path->count);
+	Datum	   *names = palloc(sizeof(Datum) * count);
 	int			i;
 
-	for (i = 0; i < path->count; i++)
+	for (i = 0; i < count; i++)
 		names[i] = CStringGetTextDatum(path->names[i]);
-	return construct_array(names, path->count, TEXTOID, -1, false,
-						   TYPALIGN_INT);
+	return construct_array(names, count, TEXTOID, -1, false, TYPALIGN_INT);
 }
