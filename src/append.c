@@ -65,10 +65,10 @@ static Datum append_one(FunctionCallInfo fcinfo, RequestReader reader,
 						bool raise);
 static Datum append_set(FunctionCallInfo fcinfo, bool raise);
 static void append_run(AppendRequest *req, FunctionCallInfo fcinfo);
-static void append_lock(EventLog *log, AppendStream *stream);
+static void append_new(EventLog *log, AppendRequest *req);
+static void append_check_state(AppendStream *stream);
 static void append_read_head(EventLog *log, AppendStream *stream);
 static AppendStream *append_find_conflict(AppendRequest *req);
-static void append_discard(EventLog *log, AppendRequest *req);
 static void append_write(EventLog *log, AppendRequest *req);
 static void append_number(EventLog *log, AppendEvent *event, EventRow *row);
 static Datum *append_results(AppendRequest *req, FunctionCallInfo fcinfo,
@@ -225,35 +225,46 @@ alvyn_append_run(EventLog *log, AppendRequest *req)
 
 	for (i = 0; i < req->nstreams; i++)
 	{
-		append_lock(log, &req->streams[i]);
+		AppendStream *stream = &req->streams[i];
+
+		alvyn_append_lock(log, stream, !stream->has_expected ||
+						  stream->expected == 0 ||
+						  stream->expected == EXPECTED_NONE);
+		append_check_state(stream);
 		CHECK_FOR_INTERRUPTS();
 	}
-	if (req->key && alvyn_idempotency_find(log, req))
-		return;
+	if (!req->key || !alvyn_idempotency_find(log, req))
+		append_new(log, req);
+	alvyn_append_discard(log, req);
+}
+
+/*
+ * Do what a request asks for under the locks, unless it was done before.
+ */
+static void
+append_new(EventLog *log, AppendRequest *req)
+{
+	int			i;
 
 	for (i = 0; i < req->nstreams; i++)
 		append_read_head(log, &req->streams[i]);
 	req->conflict = append_find_conflict(req);
-	if (!req->conflict)
-	{
-		alvyn_snapshot_check(log, req);
-		append_write(log, req);
-		alvyn_snapshot_maintain(log, req);
-		if (req->key)
-			alvyn_idempotency_store(log, req);
-	}
-	append_discard(log, req);
+	if (req->conflict)
+		return;
+
+	alvyn_snapshot_check(log, req);
+	append_write(log, req);
+	alvyn_snapshot_maintain(log, req);
+	if (req->key)
+		alvyn_idempotency_store(log, req);
 }
 
 /*
- * Lock a stream, creating it when it may be new.
+ * Lock a stream, creating it when it is not there but may be new.
  */
-static void
-append_lock(EventLog *log, AppendStream *stream)
+void
+alvyn_append_lock(EventLog *log, AppendStream *stream, bool may_create)
 {
-	bool		may_create = !stream->has_expected ||
-	stream->expected == 0 || stream->expected == EXPECTED_NONE;
-
 	do
 	{
 		stream->locked = alvyn_stream_lock(log, stream->id, &stream->row);
@@ -261,7 +272,14 @@ append_lock(EventLog *log, AppendStream *stream)
 			stream->created = alvyn_stream_create(log, stream->id,
 												  &stream->row);
 	} while (may_create && !stream->locked && !stream->created);
+}
 
+/*
+ * Refuse a stream that takes no more events.
+ */
+static void
+append_check_state(AppendStream *stream)
+{
 	if (stream->locked && stream->row.state != STREAM_ACTIVE)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -327,11 +345,11 @@ alvyn_append_version_agrees(AppendStream *stream)
 
 /*
  * Take back the streams that this call has created and written nothing to:
- * those of a refused call, and those that it only had to find absent.  Until
- * the transaction ends, others still wait for the row.
+ * those of a call that was refused or made before, and those that it only had
+ * to find absent.  Until the transaction ends, others still wait for the row.
  */
-static void
-append_discard(EventLog *log, AppendRequest *req)
+void
+alvyn_append_discard(EventLog *log, AppendRequest *req)
 {
 	int			i;
 
@@ -339,7 +357,8 @@ append_discard(EventLog *log, AppendRequest *req)
 	{
 		AppendStream *stream = &req->streams[i];
 
-		if (stream->created && (req->conflict || stream->nevents == 0))
+		if (stream->created &&
+			(req->conflict || req->duplicate || stream->nevents == 0))
 			alvyn_stream_discard(log, &stream->row);
 	}
 }

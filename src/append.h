@@ -28,6 +28,9 @@ enum
 };
 
 extern void alvyn_append_run(EventLog *log, AppendRequest *req);
+extern void alvyn_append_lock(EventLog *log, AppendStream *stream,
+							  bool may_create);
+extern void alvyn_append_discard(EventLog *log, AppendRequest *req);
 extern bool alvyn_append_version_agrees(AppendStream *stream);
 extern void alvyn_append_refuse(AppendStream *stream) pg_attribute_noreturn();
 extern void alvyn_append_result(AppendRequest *req, AppendStream *stream,

@@ -13,7 +13,11 @@
  * One conflict remains: a stream that does not exist yet cannot be locked.
  * When another transaction has created it by the time of the append, the
  * append has waited for that transaction and holds the lock; the command is
- * then decided again on the state that is there now.
+ * then decided again on the state that is there now.  A command on several
+ * streams creates the missing ones before it decides, each in its turn:
+ * created only by the append, after streams that come later in the order were
+ * locked, they could close a circle of waiting transactions.  They are taken
+ * back when nothing is decided for them.
  *
  * Decide functions run like evolve functions, with writing forbidden.  Their
  * queries see what is committed once the locks are held.
@@ -78,6 +82,8 @@ typedef struct Decision
 	AppendStream *stream;
 	const DeciderDefinition *decider;
 	const SnapshotDefinition *snapshot;
+	bool		has_expected;	/* did the caller expect a version? */
+	int64		expected;
 	SnapshotState state;
 } Decision;
 
@@ -94,13 +100,16 @@ PG_FUNCTION_INFO_V1(alvyn_state);
 PG_FUNCTION_INFO_V1(alvyn_execute);
 PG_FUNCTION_INFO_V1(alvyn_execute_streams);
 
+static int	command_retries(FunctionCallInfo fcinfo, int arg);
 static void command_run(Command *command, FunctionCallInfo fcinfo);
 static void command_resolve(Command *command, Oid function);
 static int	decision_compare(const void *a, const void *b);
 static bool command_decide(Command *command);
+static void command_lock(Command *command);
 static void decision_load(Command *command, Decision *decision,
 						  Snapshot snapshot);
 static void decision_decide(Command *command, Decision *decision);
+static void decision_context(void *arg);
 static Tuplestorestate *decision_call(Decision *decision, EState *estate,
 									  TupleDesc desc);
 static void command_add_event(Command *command, Decision *decision,
@@ -137,13 +146,7 @@ alvyn_state(PG_FUNCTION_ARGS)
 		alvyn_request_at_least(fcinfo, 2, "at_version", 0);
 		at_version = PG_GETARG_INT64(2);
 	}
-	if (!alvyn_definition_covers(def->prefix, id))
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("snapshot \"%s\" does not cover stream \"%s\"",
-						name, text_to_cstring(id)),
-				 errdetail("It covers streams that begin with \"%s\".",
-						   def->prefix)));
+	alvyn_definition_check_stream(def, id);
 
 	alvyn_log_open_read(&log, fcinfo->flinfo->fn_oid);
 	if (alvyn_stream_find(&log, id, GetActiveSnapshot(), &row))
@@ -173,7 +176,7 @@ alvyn_execute(PG_FUNCTION_ARGS)
 	Command		command;
 
 	alvyn_request_command(&command.req, fcinfo);
-	command.max_retries = PG_ARGISNULL(4) ? 0 : PG_GETARG_INT32(4);
+	command.max_retries = command_retries(fcinfo, 4);
 	command_run(&command, fcinfo);
 	return decision_result(&command, &command.decisions[0],
 						   result_desc(fcinfo));
@@ -194,7 +197,7 @@ alvyn_execute_streams(PG_FUNCTION_ARGS)
 
 	alvyn_materialize(fcinfo);
 	alvyn_request_commands(&command.req, fcinfo);
-	command.max_retries = PG_ARGISNULL(3) ? 0 : PG_GETARG_INT32(3);
+	command.max_retries = command_retries(fcinfo, 3);
 	command_run(&command, fcinfo);
 	for (i = 0; i < command.req.nstreams; i++)
 	{
@@ -209,6 +212,22 @@ alvyn_execute_streams(PG_FUNCTION_ARGS)
 		tuplestore_puttuple(result->setResult, &tuple);
 	}
 	PG_RETURN_NULL();
+}
+
+/*
+ * The argument that limits the retries.
+ */
+static int
+command_retries(FunctionCallInfo fcinfo, int arg)
+{
+	int			retries = PG_ARGISNULL(arg) ? 0 : PG_GETARG_INT32(arg);
+
+	if (retries < 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("argument \"%s\" must be at least %d", "max_retries", 0),
+				 errdetail("It is %d.", retries)));
+	return retries;
 }
 
 /*
@@ -228,7 +247,10 @@ command_run(Command *command, FunctionCallInfo fcinfo)
 	for (attempt = 0;; attempt++)
 	{
 		if (!command_decide(command))
+		{
+			alvyn_append_discard(&command->log, req);
 			break;
+		}
 		alvyn_append_run(&command->log, req);
 		if (!req->conflict)
 			break;
@@ -261,6 +283,8 @@ command_resolve(Command *command, Oid function)
 		decision->snapshot =
 			alvyn_definition_snapshot(function,
 									  decision->decider->snapshot_name);
+		decision->has_expected = decision->stream->has_expected;
+		decision->expected = decision->stream->expected;
 	}
 	qsort(command->decisions, req->nstreams, sizeof(Decision),
 		  decision_compare);
@@ -289,15 +313,8 @@ command_decide(Command *command)
 	int			i;
 
 	req->nevents = 0;
-	for (i = 0; i < req->nstreams; i++)
-	{
-		AppendStream *stream = &req->streams[i];
-
-		stream->nevents = 0;
-		stream->created = false;
-		stream->locked = alvyn_stream_lock(&command->log, stream->id,
-										   &stream->row);
-	}
+	req->conflict = NULL;
+	command_lock(command);
 	if (req->key && alvyn_idempotency_find(&command->log, req))
 		return false;
 
@@ -310,6 +327,30 @@ command_decide(Command *command)
 		decision_decide(command, &command->decisions[i]);
 	PopActiveSnapshot();
 	return req->nevents > 0;
+}
+
+/*
+ * Lock the streams of a command.
+ */
+static void
+command_lock(Command *command)
+{
+	AppendRequest *req = &command->req;
+	bool		created = false;
+	int			i;
+
+	for (i = 0; i < req->nstreams; i++)
+	{
+		AppendStream *stream = &req->streams[i];
+
+		stream->nevents = 0;
+		stream->created = false;
+		alvyn_append_lock(&command->log, stream, req->nstreams > 1);
+		created |= stream->created;
+		CHECK_FOR_INTERRUPTS();
+	}
+	if (created)
+		CommandCounterIncrement();
 }
 
 /*
@@ -328,7 +369,9 @@ decision_load(Command *command, Decision *decision, Snapshot snapshot)
 							   &stream->row, PG_INT64_MAX, snapshot,
 							   &decision->state);
 	stream->head = decision->state.version;
-	if (stream->has_expected && !alvyn_append_version_agrees(stream))
+	stream->has_expected = decision->has_expected;
+	stream->expected = decision->expected;
+	if (!alvyn_append_version_agrees(stream))
 		alvyn_append_refuse(stream);
 	stream->has_expected = true;
 	stream->expected = decision->state.version;
@@ -343,6 +386,8 @@ decision_decide(Command *command, Decision *decision)
 	EState	   *estate = CreateExecutorState();
 	TupleDesc	desc = lookup_rowtype_tupdesc_copy(command->log.catalog->new_event,
 												   -1);
+	ErrorContextCallback callback = {error_context_stack, decision_context,
+	decision};
 	Tuplestorestate *volatile events;
 	TupleTableSlot *slot;
 	int			element = 0;
@@ -354,6 +399,7 @@ decision_decide(Command *command, Decision *decision)
 				 errmsg("decide function \"%s\" of decider \"%s\" does not exist",
 						decision->decider->decide, decision->decider->name)));
 
+	error_context_stack = &callback;
 	alvyn_fold_call_begin(&was_read_only);
 	PG_TRY();
 	{
@@ -371,6 +417,19 @@ decision_decide(Command *command, Decision *decision)
 	ExecDropSingleTupleTableSlot(slot);
 	tuplestore_end(events);
 	FreeExecutorState(estate);
+	error_context_stack = callback.previous;
+}
+
+/*
+ * Error context of a decision.
+ */
+static void
+decision_context(void *arg)
+{
+	Decision   *decision = arg;
+
+	errcontext("decider \"%s\" on stream \"%s\"", decision->decider->name,
+			   text_to_cstring(decision->stream->id));
 }
 
 /*
@@ -414,9 +473,11 @@ command_add_event(Command *command, Decision *decision, TupleTableSlot *slot,
 {
 	AppendRequest *req = &command->req;
 	HeapTuple	tuple = ExecCopySlotHeapTuple(slot);
+	TupleDesc	desc = slot->tts_tupleDescriptor;
 	Datum		values[NEW_EVENT_NATTS];
 	bool		nulls[NEW_EVENT_NATTS];
 	AppendEvent *event;
+	int			i;
 
 	if (req->nevents == command->max_events)
 	{
@@ -424,18 +485,22 @@ command_add_event(Command *command, Decision *decision, TupleTableSlot *slot,
 		req->events = repalloc(req->events,
 							   sizeof(AppendEvent) * command->max_events);
 	}
-	heap_deform_tuple(tuple, slot->tts_tupleDescriptor, values, nulls);
+	heap_deform_tuple(tuple, desc, values, nulls);
 	event = &req->events[req->nevents++];
 	event->stream = decision->stream;
-	event->type = nulls[NEW_EVENT_TYPE] ? (Datum) 0 : values[NEW_EVENT_TYPE];
-	event->data = nulls[NEW_EVENT_DATA] ? (Datum) 0 :
-		PointerGetDatum(PG_DETOAST_DATUM_PACKED(values[NEW_EVENT_DATA]));
-	event->metadata = nulls[NEW_EVENT_METADATA] ? (Datum) 0 :
-		PointerGetDatum(PG_DETOAST_DATUM_PACKED(values[NEW_EVENT_METADATA]));
-	event->id = nulls[NEW_EVENT_ID] ? (Datum) 0 : values[NEW_EVENT_ID];
+	for (i = 0; i < NEW_EVENT_NATTS; i++)
+	{
+		if (nulls[i])
+			values[i] = (Datum) 0;
+		else if (TupleDescAttr(desc, i)->attlen == -1)
+			values[i] = PointerGetDatum(PG_DETOAST_DATUM_PACKED(values[i]));
+	}
+	event->type = values[NEW_EVENT_TYPE];
+	event->data = values[NEW_EVENT_DATA];
+	event->metadata = values[NEW_EVENT_METADATA];
+	event->id = values[NEW_EVENT_ID];
 	event->has_time = !nulls[NEW_EVENT_TIME];
-	event->time = event->has_time ?
-		DatumGetTimestampTz(values[NEW_EVENT_TIME]) : 0;
+	event->time = DatumGetTimestampTz(values[NEW_EVENT_TIME]);
 	event->schema_version = nulls[NEW_EVENT_SCHEMA_VERSION] ? 1 :
 		DatumGetInt32(values[NEW_EVENT_SCHEMA_VERSION]);
 	alvyn_request_check_event(event, true, element);
