@@ -21,10 +21,15 @@
 
 #include "access/htup_details.h"
 #include "access/xact.h"
+#include "catalog/pg_proc.h"
+#include "compat.h"
 #include "fmgr.h"
 #include "fold.h"
+#include "miscadmin.h"
 #include "replay.h"
+#include "utils/acl.h"
 #include "utils/builtins.h"
+#include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/typcache.h"
 
@@ -47,6 +52,7 @@ struct Fold
 	TupleDesc	event_desc;
 };
 
+static void fold_check_privilege(Oid function);
 static void fold_call(Fold *fold, const EventRow *row);
 static Datum fold_event_row(Fold *fold, const EventRow *row);
 static void fold_context(void *arg);
@@ -81,6 +87,7 @@ alvyn_fold_begin(EventLog *log, const SnapshotDefinition *def,
 					 errmsg("evolve function \"%s\" of snapshot \"%s\" does not exist",
 							def->evolve, def->name),
 					 errhint("Create the function, or change the snapshot with alter_snapshot().")));
+		fold_check_privilege(def->evolve_function);
 		fmgr_info(def->evolve_function, &fold->evolve);
 		fold->event_desc = lookup_rowtype_tupdesc_copy(log->catalog->event, -1);
 	}
@@ -218,6 +225,20 @@ void
 alvyn_fold_call_end(bool was_read_only)
 {
 	XactReadOnly = was_read_only;
+}
+
+/*
+ * May the user call an evolve function?  Decide functions are checked by the
+ * executor.
+ */
+static void
+fold_check_privilege(Oid function)
+{
+	AclResult	result = alvyn_function_aclcheck(function, GetUserId(),
+												 ACL_EXECUTE);
+
+	if (result != ACLCHECK_OK)
+		aclcheck_error(result, OBJECT_FUNCTION, get_func_name(function));
 }
 
 /*
