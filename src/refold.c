@@ -20,6 +20,7 @@
 #include "replay.h"
 #include "snapshot.h"
 #include "utils/jsonb.h"
+#include "utils/memutils.h"
 
 static bool refold_same_state(Fold *fold, const EventRow *row);
 
@@ -70,8 +71,15 @@ alvyn_refold_agrees(EventLog *log, const SnapshotDefinition *def,
 static bool
 refold_same_state(Fold *fold, const EventRow *row)
 {
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext,
+												  "alvyn refold",
+												  ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(context);
 	Jsonb	   *state = alvyn_fold_state(fold);
 	Jsonb	   *stored = DatumGetJsonbP(row->data);
+	bool		same = compareJsonbContainers(&state->root, &stored->root) == 0;
 
-	return compareJsonbContainers(&state->root, &stored->root) == 0;
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(context);
+	return same;
 }

@@ -108,6 +108,7 @@ alvyn_snapshot_version(PG_FUNCTION_ARGS)
 	EventLog	log;
 	StreamRow	row;
 
+	alvyn_definition_check_stream(def, id);
 	alvyn_log_open_read(&log, fcinfo->flinfo->fn_oid);
 	if (alvyn_stream_find(&log, id, snapshot, &row))
 		snapshot_read(&log, def, &row, PG_INT64_MAX, snapshot, &version);
@@ -134,6 +135,7 @@ alvyn_take_snapshot(PG_FUNCTION_ARGS)
 	Maintenance m = {&log, id, &row, &head, false};
 
 	PreventCommandIfReadOnly("take_snapshot()");
+	alvyn_definition_check_stream(def, id);
 	alvyn_log_open_write(&log, fcinfo->flinfo->fn_oid);
 	if (alvyn_stream_lock(&log, id, &row) && row.state == STREAM_ACTIVE)
 	{
@@ -203,6 +205,10 @@ alvyn_snapshot_maintain(EventLog *log, AppendRequest *req)
 
 		if (stream->nevents > 0)
 			snapshot_maintain_stream(&m, all);
+
+		/* Marks that were added go with the context. */
+		stream->row.nmarks = 0;
+		stream->row.marks = NULL;
 		MemoryContextReset(context);
 		CHECK_FOR_INTERRUPTS();
 	}
@@ -278,9 +284,10 @@ snapshot_maintain(Maintenance *m, const SnapshotDefinition *def)
 	StreamMark *mark = snapshot_find_mark(m->row, def->snapshot_no);
 	StreamMark	now = none;
 	SnapshotState state;
+	bool		taken = false;
 
 	if (mark && mark->schema_version == def->schema_version &&
-		mark->version <= *m->head)
+		mark->version <= *m->head && mark->counted <= *m->head)
 		now = *mark;
 	now.counted = Max(now.counted, m->row->version_floor);
 	if (now.handled + (*m->head - now.counted) < def->every)
@@ -296,10 +303,11 @@ snapshot_maintain(Maintenance *m, const SnapshotDefinition *def)
 		snapshot_write(m, def, state.state);
 		now.version = now.counted = *m->head;
 		now.handled = 0;
+		taken = true;
 	}
 	*snapshot_mark(m->row, def) = now;
 	m->changed = true;
-	return now.handled == 0;
+	return taken;
 }
 
 /*

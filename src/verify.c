@@ -16,6 +16,9 @@
  * alvyn.verify_slice() returns.  With a prefix the streams come from the
  * index on stream_id instead, and a slice is a residue of the stream number.
  *
+ * When snapshots are to be folded again, there is one walk and no worker: it
+ * calls functions of users, which a worker may not.
+ *
  * Locking
  *		AccessShare on the tables; everything is read with the snapshot of
  *		the calling statement.
@@ -104,6 +107,7 @@ typedef struct VerifyWalk
 } VerifyWalk;
 
 PG_FUNCTION_INFO_V1(alvyn_verify_slice);
+PG_FUNCTION_INFO_V1(alvyn_verify_refold);
 PG_FUNCTION_INFO_V1(alvyn_verify_streams);
 
 static void verify_begin(VerifyWalk *walk, FunctionCallInfo fcinfo);
@@ -124,8 +128,7 @@ static void verify_problem(VerifyWalk *walk, const char *problem,
 static Datum verify_result(VerifyWalk *walk, FunctionCallInfo fcinfo);
 
 /*
- * alvyn.verify_slice(prefix text, slice int, slices int, check_snapshots
- * boolean) returns verification
+ * alvyn.verify_slice(prefix text, slice int, slices int) returns verification
  *
  * Verify one of "slices" parts of the store, or of the streams with a prefix.
  */
@@ -137,11 +140,31 @@ alvyn_verify_slice(PG_FUNCTION_ARGS)
 	int			slices = PG_GETARG_INT32(2);
 
 	verify_begin(&walk, fcinfo);
-	walk.check_snapshots = !PG_ARGISNULL(3) && PG_GETARG_BOOL(3);
 	if (PG_ARGISNULL(0))
 		verify_store(&walk, slice, slices);
 	else
 		verify_prefix(&walk, PG_GETARG_TEXT_PP(0), slice, slices);
+	verify_end(&walk);
+	return verify_result(&walk, fcinfo);
+}
+
+/*
+ * alvyn.verify_refold(prefix text) returns verification
+ *
+ * Verify the store, or the streams with a prefix, and fold all snapshots
+ * again.
+ */
+Datum
+alvyn_verify_refold(PG_FUNCTION_ARGS)
+{
+	VerifyWalk	walk;
+
+	verify_begin(&walk, fcinfo);
+	walk.check_snapshots = true;
+	if (PG_ARGISNULL(0))
+		verify_store(&walk, 0, 1);
+	else
+		verify_prefix(&walk, PG_GETARG_TEXT_PP(0), 0, 1);
 	verify_end(&walk);
 	return verify_result(&walk, fcinfo);
 }

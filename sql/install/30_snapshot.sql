@@ -261,6 +261,8 @@ AS $$
 DECLARE
     v_decider text;
 BEGIN
+    -- Whoever is just creating a decider for it holds the row.
+    PERFORM FROM alvyn.snapshots s WHERE s.name = drop_snapshot.name FOR UPDATE;
     SELECT d.name INTO v_decider
       FROM alvyn.deciders d
      WHERE d.snapshot_name = drop_snapshot.name
@@ -339,12 +341,13 @@ CREATE VIEW alvyn.snapshot_marks AS
 SELECT d.name AS snapshot_name,
        s.stream_id,
        s.snapshots[m.first + 2] AS version,
-       s.snapshots[m.first + 1] = d.schema_version AS usable
+       s.snapshots[m.first + 1] = d.schema_version
+       AND s.snapshots[m.first + 2] <= alvyn.stream_version(s.stream_id) AS usable
   FROM alvyn.streams s
  CROSS JOIN LATERAL pg_catalog.generate_series(1, pg_catalog.cardinality(s.snapshots), 5) AS m (first)
   JOIN alvyn.snapshots d ON d.snapshot_no = s.snapshots[m.first];
 COMMENT ON VIEW alvyn.snapshot_marks IS
-    'Where the newest snapshots of each stream stand; version 0 means none yet, not usable means of another schema version';
+    'Where the newest snapshots of each stream stand; version 0 means none yet, not usable means of another schema version or beyond the head';
 
 CREATE VIEW alvyn.snapshot_status AS
 SELECT d.name,
@@ -365,11 +368,13 @@ SELECT d.name,
 COMMENT ON VIEW alvyn.snapshot_status IS
     'The snapshots, with the number of streams that have one and of those whose newest is ignored';
 
+-- Not SECURITY DEFINER: it runs evolve functions, and these must get no more
+-- rights here than in an append.
 CREATE FUNCTION alvyn.rebuild_snapshots(
     name text,
     max_streams int DEFAULT 1000
 ) RETURNS bigint
-LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE SECURITY DEFINER
+LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
@@ -423,9 +428,11 @@ AS $$
 DECLARE
     v_constraint text;
 BEGIN
-    IF NOT EXISTS (SELECT FROM alvyn.snapshots s
-                    WHERE s.name = create_decider.snapshot_name
-                      AND starts_with(create_decider.stream_prefix || '-', s.stream_prefix || '-')) THEN
+    PERFORM FROM alvyn.snapshots s
+      WHERE s.name = create_decider.snapshot_name
+        AND starts_with(create_decider.stream_prefix || '-', s.stream_prefix || '-')
+        FOR SHARE;
+    IF NOT FOUND THEN
         RAISE EXCEPTION USING
             ERRCODE = 'undefined_object',
             MESSAGE = format('snapshot "%s" does not exist or does not cover the streams of the decider',
