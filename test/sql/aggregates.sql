@@ -18,7 +18,7 @@ FROM (SELECT v, (SELECT alvyn.contiguous(x) FROM unnest(v) x) AS alvyn_contiguou
 
 -- sum_number: exact, of any path, of numbers only.
 SELECT alvyn.sum_number(d, 'amount') AS sum, alvyn.sum_number(d, 'a', 'b') AS nested, alvyn.sum_number(d, 'list', '1') AS element,
-       alvyn.sum_number(d, 'none') AS none
+       alvyn.sum_number(d, 'none') AS none, alvyn.sum_number(d, VARIADIC '{}') FILTER (WHERE jsonb_typeof(d) <> 'object') AS whole
 FROM unnest(ARRAY['{"amount": 0.1}', '{"amount": 0.2, "a": {"b": 1e20}}', '{"amount": -12345678901234567890.5}', '{"amount": null}',
                   '{}', '3', 'null', NULL, '{"a": {"b": 1}, "list": [1, 2, 3]}', '{"list": [5]}', '{"a": 7}']::jsonb[]) d;
 SELECT alvyn.sum_number(d, 'amount') FROM (SELECT NULL::jsonb AS d WHERE false) s;
