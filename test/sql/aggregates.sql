@@ -98,7 +98,7 @@ DECLARE
     v_query text := regexp_replace(pg_get_function_sqlbody(function), '^BEGIN ATOMIC|;\s*END$', '', 'g');
     v_line text;
 BEGIN
-    FOR v_line IN EXECUTE 'EXPLAIN (COSTS OFF) ' || regexp_replace(v_query, '\m(verify|store_digest)\.(prefix|check_snapshots)\M', 'NULL', 'g') LOOP
+    FOR v_line IN EXECUTE 'EXPLAIN (COSTS OFF) ' || regexp_replace(v_query, '\m(\w+\.)?prefix\M', 'NULL', 'g') LOOP
         IF v_line ~ 'Gather|Workers|Parallel Append' THEN
             RETURN NEXT trim(v_line, ' ->');
         END IF;
@@ -111,7 +111,7 @@ RESET parallel_tuple_cost;
 RESET min_parallel_table_scan_size;
 RESET min_parallel_index_scan_size;
 -- verify has workers at default settings.
-SELECT parallel_nodes('alvyn.verify(text,boolean)');
+SELECT parallel_nodes('alvyn.verify_log(text)');
 RESET max_parallel_workers_per_gather;
 
 -- Everything that is marked parallel safe, inside a worker.

@@ -33,7 +33,7 @@ $node->safe_psql('postgres', q{
 	$$;
 	-- Round n of the races for old streams starts at version 1.
 	SELECT count(*) FROM alvyn.append_streams(
-		ARRAY(SELECT l || '-old-' || i FROM unnest(ARRAY['rc', 'rr', 'ser']) l, generate_series(1, 100) i),
+		ARRAY(SELECT l || '-old-' || i FROM unnest(ARRAY['rc', 'rr', 'sz']) l, generate_series(1, 100) i),
 		ARRAY(SELECT 'A' FROM generate_series(1, 300)), ARRAY(SELECT '0'::jsonb FROM generate_series(1, 300)));
 });
 
@@ -57,7 +57,7 @@ sub pgbench
 my %levels = (
 	rc => 'read committed',
 	rr => 'repeatable read',
-	ser => 'serializable');
+	sz => 'serializable');
 for my $level (sort keys %levels)
 {
 	my $begin = "BEGIN ISOLATION LEVEL $levels{$level};";
