@@ -13,6 +13,7 @@ OBJS = \
 	src/alvyn.o \
 	src/log.o \
 	src/stream.o \
+	src/place.o \
 	src/event.o \
 	src/scan.o \
 	src/append.o \

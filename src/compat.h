@@ -66,6 +66,13 @@
 	ExecCheckIndexConstraints(result, slot, estate, conflict, arbiters)
 #endif
 
+/* 17 lets an index clean up after the last insertion of a statement. */
+#if PG_VERSION_NUM >= 170000
+#define alvyn_index_insert_cleanup(index, info) index_insert_cleanup(index, info)
+#else
+#define alvyn_index_insert_cleanup(index, info) ((void) 0)
+#endif
+
 /* 18 added instrumentation to index scans. */
 #if PG_VERSION_NUM >= 180000
 #define alvyn_index_beginscan(heap, index, snapshot, nkeys) \

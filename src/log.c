@@ -57,6 +57,7 @@
 
 static LogCatalog catalog;
 
+static void log_close_indexes(ResultRelInfo *result);
 static void log_catalog_forget(Datum arg, Oid relid);
 static void log_catalog_fill(Oid schema);
 static Oid	log_relation(Oid schema, const char *name);
@@ -110,6 +111,18 @@ alvyn_log_holds_definitions(Oid relid)
 }
 
 /*
+ * The index on the ids of streams, opened in the first call.
+ */
+Relation
+alvyn_log_streams_by_id(EventLog *log)
+{
+	if (log->streams_by_id == NULL)
+		log->streams_by_id = index_open(log->catalog->streams_stream_id_key,
+										AccessShareLock);
+	return log->streams_by_id;
+}
+
+/*
  * Open the store for an append: both tables and their indexes.
  */
 void
@@ -123,8 +136,7 @@ alvyn_log_open_write(EventLog *log, Oid function)
 	log->events_by_version =
 		alvyn_log_index(&log->events, log->catalog->events_stream_version_key);
 	log->streams = table_open(log->catalog->streams, RowExclusiveLock);
-	log->streams_by_id = index_open(log->catalog->streams_stream_id_key,
-									RowExclusiveLock);
+	log->streams_by_id = NULL;
 	log->stream_slot = table_slot_create(log->streams, NULL);
 }
 
@@ -135,7 +147,8 @@ void
 alvyn_log_close_write(EventLog *log)
 {
 	ExecDropSingleTupleTableSlot(log->stream_slot);
-	index_close(log->streams_by_id, NoLock);
+	if (log->streams_by_id)
+		index_close(log->streams_by_id, NoLock);
 	table_close(log->streams, NoLock);
 	alvyn_log_close_table(&log->events);
 	FreeExecutorState(log->estate);
@@ -155,8 +168,7 @@ alvyn_log_open_read(EventLog *log, Oid function)
 	log->events_by_version =
 		index_open(log->catalog->events_stream_version_key, AccessShareLock);
 	log->streams = table_open(log->catalog->streams, AccessShareLock);
-	log->streams_by_id = index_open(log->catalog->streams_stream_id_key,
-									AccessShareLock);
+	log->streams_by_id = NULL;
 	log->stream_slot = table_slot_create(log->streams, NULL);
 }
 
@@ -168,7 +180,8 @@ alvyn_log_close_read(EventLog *log)
 {
 	ExecDropSingleTupleTableSlot(log->stream_slot);
 	ExecDropSingleTupleTableSlot(log->events.slot);
-	index_close(log->streams_by_id, NoLock);
+	if (log->streams_by_id)
+		index_close(log->streams_by_id, NoLock);
 	table_close(log->streams, NoLock);
 	index_close(log->events_by_version, NoLock);
 	table_close(log->events.rel, NoLock);
@@ -218,7 +231,7 @@ alvyn_log_close_table(LogTable *table)
 		ExecResetTupleTable(estate->es_tupleTable, false);
 		FreeExecutorState(estate);
 	}
-	ExecCloseIndices(table->result);
+	log_close_indexes(table->result);
 	ExecDropSingleTupleTableSlot(table->slot);
 	table_close(table->rel, NoLock);
 }
@@ -300,6 +313,23 @@ alvyn_log_index(LogTable *table, Oid indexid)
 	}
 	elog(ERROR, "index %u is not an index of table \"%s\"",
 		 indexid, RelationGetRelationName(table->rel));
+}
+
+/*
+ * Close the indexes of a table.  ExecCloseIndices() would also give up their
+ * locks, one by one; the end of the transaction does that cheaper.
+ */
+static void
+log_close_indexes(ResultRelInfo *result)
+{
+	int			i;
+
+	for (i = 0; i < result->ri_NumIndices; i++)
+	{
+		alvyn_index_insert_cleanup(result->ri_IndexRelationDescs[i],
+								   result->ri_IndexRelationInfo[i]);
+		index_close(result->ri_IndexRelationDescs[i], NoLock);
+	}
 }
 
 /*

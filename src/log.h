@@ -61,7 +61,7 @@ typedef struct EventLog
 	EState	   *estate;
 	LogTable	events;
 	Relation	streams;
-	Relation	streams_by_id;
+	Relation	streams_by_id;	/* opened when it is asked for */
 	Relation	events_by_version;
 	Relation	events_by_position; /* when open for reading */
 	TupleTableSlot *stream_slot;
@@ -71,6 +71,7 @@ extern void alvyn_log_init(void);
 extern const LogCatalog *alvyn_log_catalog(Oid function);
 extern bool alvyn_log_holds_streams(Oid relid);
 extern bool alvyn_log_holds_definitions(Oid relid);
+extern Relation alvyn_log_streams_by_id(EventLog *log);
 extern void alvyn_log_open_write(EventLog *log, Oid function);
 extern void alvyn_log_close_write(EventLog *log);
 extern void alvyn_log_open_read(EventLog *log, Oid function);

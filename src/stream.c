@@ -44,6 +44,7 @@
 #include "event.h"
 #include "executor/executor.h"
 #include "fmgr.h"
+#include "place.h"
 #include "request.h"
 #include "storage/lmgr.h"
 #include "stream.h"
@@ -179,7 +180,8 @@ alvyn_stream_find(EventLog *log, text *id, Snapshot snapshot, StreamRow *row)
 
 	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_TEXTEQ, PointerGetDatum(id));
 	key.sk_collation = C_COLLATION_OID;
-	scan = alvyn_index_beginscan(log->streams, log->streams_by_id, snapshot, 1);
+	scan = alvyn_index_beginscan(log->streams, alvyn_log_streams_by_id(log),
+								 snapshot, 1);
 	index_rescan(scan, &key, 1, NULL, 0);
 	found = index_getnext_slot(scan, ForwardScanDirection, log->stream_slot);
 	if (found)
@@ -202,7 +204,8 @@ alvyn_stream_lock(EventLog *log, text *id, StreamRow *row)
 	TM_FailureData failure;
 	TM_Result	result;
 
-	while (alvyn_stream_find(log, id, SnapshotSelf, row))
+	while (alvyn_place_recall(log, id, &row->tid) ||
+		   alvyn_stream_find(log, id, SnapshotSelf, row))
 	{
 		result = table_tuple_lock(log->streams, &row->tid, SnapshotSelf,
 								  log->stream_slot, GetCurrentCommandId(true),
@@ -213,6 +216,7 @@ alvyn_stream_lock(EventLog *log, text *id, StreamRow *row)
 			alvyn_stream_read(log->stream_slot, row);
 			stream_read_marks(log->stream_slot, row);
 			ExecClearTuple(log->stream_slot);
+			alvyn_place_note(id, &row->tid);
 			return true;
 		}
 		ExecClearTuple(log->stream_slot);
@@ -272,15 +276,14 @@ alvyn_stream_discard(EventLog *log, StreamRow *row)
 void
 alvyn_stream_read(TupleTableSlot *slot, StreamRow *row)
 {
-	bool		isnull;
+	Datum	   *values = slot->tts_values;
 
+	slot_getsomeattrs(slot, STREAMS_STATE);
 	row->tid = slot->tts_tid;
-	row->stream_no = DatumGetInt64(slot_getattr(slot, STREAMS_STREAM_NO,
-												&isnull));
-	row->slot = DatumGetInt16(slot_getattr(slot, STREAMS_SLOT, &isnull));
-	row->state = DatumGetChar(slot_getattr(slot, STREAMS_STATE, &isnull));
-	row->version_floor = DatumGetInt64(slot_getattr(slot, STREAMS_VERSION_FLOOR,
-													&isnull));
+	row->stream_no = DatumGetInt64(values[STREAMS_STREAM_NO - 1]);
+	row->version_floor = DatumGetInt64(values[STREAMS_VERSION_FLOOR - 1]);
+	row->slot = DatumGetInt16(values[STREAMS_SLOT - 1]);
+	row->state = DatumGetChar(values[STREAMS_STATE - 1]);
 	row->nmarks = 0;
 	row->marks = NULL;
 }

@@ -261,7 +261,8 @@ verify_prefix(VerifyWalk *walk, text *prefix, int slice, int slices)
 	ScanKeyInit(&key, 1, BTGreaterEqualStrategyNumber, F_TEXT_GE,
 				PointerGetDatum(prefix));
 	key.sk_collation = C_COLLATION_OID;
-	scan = alvyn_index_beginscan(walk->log.streams, walk->log.streams_by_id,
+	scan = alvyn_index_beginscan(walk->log.streams,
+								 alvyn_log_streams_by_id(&walk->log),
 								 walk->snapshot, 1);
 	index_rescan(scan, &key, 1, NULL, 0);
 	while (index_getnext_slot(scan, ForwardScanDirection, slot))

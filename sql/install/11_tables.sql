@@ -7,11 +7,11 @@ COMMENT ON SEQUENCE alvyn.streams_stream_no_seq IS
 
 CREATE TABLE alvyn.streams (
     stream_no bigint NOT NULL DEFAULT pg_catalog.nextval('alvyn.streams_stream_no_seq'),
-    stream_id text COLLATE "C" NOT NULL,
-    slot smallint NOT NULL,
-    state "char" NOT NULL DEFAULT 'a',
     version_floor bigint NOT NULL DEFAULT 0,
     created_at timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
+    slot smallint NOT NULL,
+    state "char" NOT NULL DEFAULT 'a',
+    stream_id text COLLATE "C" NOT NULL,
     snapshots bigint[],
     CONSTRAINT streams_pkey PRIMARY KEY (stream_no),
     CONSTRAINT streams_stream_id_key UNIQUE (stream_id)

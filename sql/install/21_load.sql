@@ -49,8 +49,8 @@ BEGIN ATOMIC
             e.snapshot
        FROM alvyn.events e
       WHERE load.backwards IS NOT TRUE
-        AND e.stream_no = alvyn.load_stream(load.stream_id, load.from_version)
-        AND e.version >= load.from_version
+        AND e.stream_no = alvyn.load_stream(load.stream_id, coalesce(load.from_version, 1))
+        AND e.version >= coalesce(load.from_version, 1)
       ORDER BY e.version
       LIMIT load.max_count)
     UNION ALL
@@ -66,8 +66,8 @@ BEGIN ATOMIC
             e.snapshot
        FROM alvyn.events e
       WHERE load.backwards
-        AND e.stream_no = alvyn.load_stream(load.stream_id, load.from_version)
-        AND e.version >= load.from_version
+        AND e.stream_no = alvyn.load_stream(load.stream_id, coalesce(load.from_version, 1))
+        AND e.version >= coalesce(load.from_version, 1)
       ORDER BY e.version DESC
       LIMIT load.max_count);
 END;

@@ -3,4 +3,4 @@
 \set stream :run * 1000000 + :client_id * 1000 + :k % 1000
 \set version 1 + :k / 1000
 \set k :k + 1
-SELECT alvyn.append(:stream, :version, 'MoneyDeposited', :data);
+SELECT (alvyn.append(:stream, :version, 'MoneyDeposited', :data)).version;

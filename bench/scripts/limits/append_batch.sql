@@ -3,4 +3,4 @@
 \set stream :run * 1000000 + :client_id * 1000 + :k % 1000
 \set version 1 + :k / 1000 * 10
 \set k :k + 1
-SELECT alvyn.append_batch(:stream, :version, :types, :data);
+SELECT (alvyn.append_batch(:stream, :version, :types, :data)).version;
