@@ -75,7 +75,14 @@ REGRESS = \
 	guards \
 	privileges \
 	search_path \
-	sanity
+	sanity \
+	rules \
+	rules_errors \
+	state \
+	snapshot \
+	snapshot_marks \
+	snapshot_errors \
+	snapshot_verify
 REGRESS_OPTS = --inputdir=test --load-extension=$(EXTENSION)
 ISOLATION = \
 	race_expected \

@@ -151,6 +151,8 @@ alvyn_log_close_write(EventLog *log)
 		index_close(log->streams_by_id, NoLock);
 	table_close(log->streams, NoLock);
 	alvyn_log_close_table(&log->events);
+	/* Triggers of an update have left slots there. */
+	ExecResetTupleTable(log->estate->es_tupleTable, false);
 	FreeExecutorState(log->estate);
 }
 

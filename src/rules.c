@@ -714,16 +714,23 @@ field_number(RuleState *state, RuleField *field, const Rule *rule,
 static void
 field_append(RuleField *field, const Rule *rule, Jsonb *element)
 {
+	int			excess;
+
 	if (field->kind != FIELD_ARRAY)
 	{
 		field_clear(field);
 		field->kind = FIELD_ARRAY;
 	}
 	field->elements = lappend(field->elements, element);
-	if (rule->keep > 0 && list_length(field->elements) > rule->keep)
+	excess = list_length(field->elements) - rule->keep;
+	if (rule->keep > 0 && excess > 0)
 	{
-		pfree(linitial(field->elements));
-		field->elements = list_delete_first(field->elements);
+		List	   *all = field->elements;
+
+		field->elements = list_copy_tail(all, excess);
+		while (excess > 0)
+			pfree(list_nth(all, --excess));
+		list_free(all);
 	}
 }
 

@@ -328,6 +328,7 @@ alvyn_stream_update_marks(EventLog *log, StreamRow *row)
 
 	/* The row may have been created or locked by this very command. */
 	CommandCounterIncrement();
+	log->estate->es_output_cid = GetCurrentCommandId(true);
 	alvyn_log_open_table(&streams, log->catalog->streams, STREAMS_NATTS, false);
 	old = table_slot_create(streams.rel, NULL);
 	if (!table_tuple_fetch_row_version(streams.rel, &row->tid, SnapshotSelf,
