@@ -125,7 +125,7 @@ ROLLBACK;
 -- Reading.
 SELECT failure(c) FROM unnest(ARRAY[
     $$alvyn.load(NULL)$$, $$alvyn.load('')$$, $$alvyn.load(repeat('x', 513))$$,
-    $$alvyn.load('old-1', 0)$$, $$alvyn.load('old-1', -1)$$, $$alvyn.load('old-1', NULL)$$,
+    $$alvyn.load('old-1', 0)$$, $$alvyn.load('old-1', -1)$$,
     $$alvyn.load('old-1', 1, -1)$$, $$alvyn.load('old-1', 1, -1, true)$$,
     $$alvyn.stream_version(NULL)$$, $$alvyn.stream_version('')$$, $$alvyn.stream_version(repeat('x', 513))$$,
     $$alvyn.list_streams(max_count => -1)$$, $$alvyn.purge_idempotency_keys(0)$$]) WITH ORDINALITY c (c, i)
