@@ -83,20 +83,20 @@ bool
 run_fail(const char *fmt,...)
 {
 	va_list		args;
-	char	   *text;
+	char	   *line;
 
 	run_stopped = true;
 	if (run_reason != NULL)
 		return false;
 
 	va_start(args, fmt);
-	text = run_vformat(fmt, args);
+	line = run_vformat(fmt, args);
 
 	va_end(args);
 
 	run_reason = createPQExpBuffer();
-	appendPQExpBufferStr(run_reason, text);
-	free(text);
+	appendPQExpBufferStr(run_reason, line);
+	free(line);
 	return false;
 }
 
@@ -195,13 +195,13 @@ char *
 run_format(const char *fmt,...)
 {
 	va_list		args;
-	char	   *text;
+	char	   *line;
 
 	va_start(args, fmt);
-	text = run_vformat(fmt, args);
+	line = run_vformat(fmt, args);
 
 	va_end(args);
-	return text;
+	return line;
 }
 
 void
@@ -226,12 +226,12 @@ run_on_signal(int signo)
 static char *
 run_vformat(const char *fmt, va_list args)
 {
-	char	   *text;
+	char	   *line;
 
-	if (vasprintf(&text, fmt, args) < 0)
+	if (vasprintf(&line, fmt, args) < 0)
 	{
 		fprintf(stderr, "alvyn_bench: out of memory\n");
 		exit(1);
 	}
-	return text;
+	return line;
 }
