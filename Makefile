@@ -82,7 +82,11 @@ REGRESS = \
 	snapshot \
 	snapshot_marks \
 	snapshot_errors \
-	snapshot_verify
+	snapshot_verify \
+	snapshot_privileges \
+	decider \
+	decider_errors \
+	execute_streams
 REGRESS_OPTS = --inputdir=test --load-extension=$(EXTENSION)
 ISOLATION = \
 	race_expected \
