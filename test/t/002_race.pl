@@ -113,7 +113,7 @@ is($node->safe_psql('postgres', q{SELECT streams, stored_events FROM alvyn.verif
 # more than the other call.
 pgbench('opposite order', q{
 	SELECT count(*) FROM alvyn.append_streams(
-		CASE :client_id % 2 WHEN 0 THEN ARRAY['opp-a', 'opp-' || :r, 'opp-b'] ELSE ARRAY['opp-b', 'opp-' || :r, 'opp-a'] END,
+		CASE :client_id % 2 WHEN 0 THEN ARRAY['opp-a', 'opp-c-' || :r, 'opp-b'] ELSE ARRAY['opp-b', 'opp-c-' || :r, 'opp-a'] END,
 		ARRAY['A', 'A', 'A'], ARRAY['1', '1', '1']::jsonb[]);}, '-c', '8', '-t', '125');
 unlike(slurp_file($node->logfile), qr/deadlock detected/, 'opposite order: no deadlock');
 is($node->safe_psql('postgres', q{SELECT streams, stored_events, broken_streams FROM alvyn.verify('opp-')}),
