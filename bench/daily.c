@@ -99,7 +99,7 @@ daily_setup(void)
 }
 
 /*
- * Bring the store into the state that a server is in which has not just
+ * Keep snapshots from now on, and bring the store into the state that a server is in which has not just
  * been filled: statistics are there, and pages are marked as all-visible.
  */
 static bool
@@ -108,7 +108,9 @@ daily_settle(void)
 	bool		ok;
 
 	progress_begin("settling", "", 0);
-	ok = session_run(target_session(), "VACUUM (ANALYZE)");
+	ok = (option_switch("no-snapshots") ||
+		  session_run_script(target_session(), "snapshots.sql")) &&
+		session_run(target_session(), "VACUUM (ANALYZE)");
 	progress_end();
 	return ok;
 }

@@ -84,6 +84,8 @@ static Option options[] = {
 	"write the report as JSON"},
 	{"tamper", OPTION_TEXT, "FILE", 0, 0,
 	"run this SQL before verifying, to see it found out"},
+	{"no-snapshots", OPTION_SWITCH, NULL, 0, 0,
+	"keep no snapshots and replay whole streams"},
 	{"verbose", OPTION_SWITCH, NULL, 0, 0,
 	"say what is being done"},
 	{"help", OPTION_SWITCH, NULL, 0, 0,

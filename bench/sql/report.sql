@@ -140,6 +140,7 @@ CREATE FUNCTION alvyn_bench.configuration_object() RETURNS jsonb
             'sloDepositP95Ms', alvyn_bench.setting_number('slo-deposit-p95-ms'),
             'sloErrorRatePercent', alvyn_bench.setting_number('slo-error-rate-percent'),
             'seed', alvyn_bench.setting_number('seed'),
+            'snapshots', alvyn_bench.setting('no-snapshots') IS DISTINCT FROM 'true',
             'verbose', alvyn_bench.setting('verbose') IS NOT NULL,
             'enforceSlos', true,
             'outputPath', alvyn_bench.setting('output'));
@@ -202,6 +203,7 @@ CREATE FUNCTION alvyn_bench.verification_object() RETURNS jsonb
                    'storedEventCount', t.stored_events,
                    'snapshotEventCount', t.snapshot_events,
                    'expectedEventCount', t.expected_events,
+                   'expectedSnapshotEventCount', t.expected_snapshots,
                    'seedEventCount', t.seeded_events,
                    'seedSnapshotEventCount', 0,
                    'successfulDeposits', t.deposits,

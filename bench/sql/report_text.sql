@@ -44,8 +44,10 @@ SELECT v.name AS "what", v.found AS "found", v.expected AS "expected"
     (2, 'seeded events', t.seeded_events,
         alvyn_bench.setting_number('accounts') * alvyn_bench.setting_number('history')),
     (3, 'deposits', t.stored_events - t.snapshot_events - t.seeded_events, t.deposits),
-    (4, 'events', t.stored_events - t.snapshot_events, t.expected_events),
-    (5, 'balance', t.balance, t.expected_balance)
+    (4, 'source events', t.stored_events - t.snapshot_events, t.expected_events),
+    (5, 'snapshot events', t.snapshot_events, t.expected_snapshots),
+    (6, 'stored events', t.stored_events, t.expected_events + t.expected_snapshots),
+    (7, 'balance', t.balance, t.expected_balance)
  ) AS v (line, name, found, expected)
  ORDER BY v.line;
 

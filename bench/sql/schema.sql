@@ -110,7 +110,8 @@ CREATE TABLE alvyn_bench.total (
     balance numeric NOT NULL,
     deposits bigint NOT NULL,
     expected_events bigint NOT NULL,
-    expected_balance numeric NOT NULL
+    expected_balance numeric NOT NULL,
+    expected_snapshots bigint NOT NULL
 );
 
 CREATE FUNCTION alvyn_bench.setting(name text) RETURNS text

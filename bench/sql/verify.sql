@@ -33,26 +33,44 @@ CREATE TABLE alvyn_bench.ledger AS
                          'amount', 1,
                          'operationToken', o.token || a.account || ':' || e.version - 1)
            ) AS seeded,
-           sum((e.data ->> 'amount')::numeric)
-               FILTER (WHERE e.type = 'MoneyDeposited') AS balance
+           coalesce(sum((e.data ->> 'amount')::numeric)
+               FILTER (WHERE e.type = 'MoneyDeposited'), 0) AS balance
       FROM (SELECT alvyn_bench.setting('history')::bigint AS history,
                    'seed:' || alvyn_bench.setting('seed') || ':' AS token OFFSET 0) o
      CROSS JOIN alvyn.events e
       JOIN alvyn_bench.account a USING (stream_no)
      GROUP BY a.account;
 
--- The events that the traffic wrote.
+-- The events that came after the history: deposits and snapshots.
 CREATE TABLE alvyn_bench.live AS
     SELECT a.account,
            e.version,
            e.position,
            e.type,
+           e.snapshot,
+           e.data,
            e.data ->> 'operationToken' AS token,
            e.data ->> 'amount' AS amount
       FROM alvyn.events e
       JOIN alvyn_bench.account a USING (stream_no)
-     WHERE e.version > (SELECT alvyn_bench.setting('history')::bigint)
-       AND NOT e.snapshot;
+     WHERE e.version > (SELECT alvyn_bench.setting('history')::bigint);
+
+-- What each snapshot must say: the history, which is checked by itself, and
+-- the deposits before it.
+CREATE TABLE alvyn_bench.snapshot AS
+    SELECT account, version, type, data, expected
+      FROM (
+        SELECT l.*,
+               jsonb_build_object(
+                   'status', 'open',
+                   'balance', h.deposits + sum(l.amount::numeric) OVER w,
+                   'depositCount', h.deposits + count(l.amount) OVER w,
+                   'depositTotal', h.deposits + sum(l.amount::numeric) OVER w) AS expected
+          FROM alvyn_bench.live l
+         CROSS JOIN (SELECT alvyn_bench.setting('history')::bigint - 1 AS deposits) h
+        WINDOW w AS (PARTITION BY l.account ORDER BY l.version)
+      ) AS with_state
+     WHERE snapshot;
 
 -- The deposits of the plan, and whether their success was acknowledged.
 CREATE TABLE alvyn_bench.deposit AS
@@ -65,7 +83,23 @@ CREATE TABLE alvyn_bench.deposit AS
       LEFT JOIN alvyn_bench.request r USING (process, n)
      WHERE p.class = 'deposit';
 
-ANALYZE alvyn_bench.ledger, alvyn_bench.live, alvyn_bench.deposit;
+ANALYZE alvyn_bench.ledger, alvyn_bench.live, alvyn_bench.snapshot, alvyn_bench.deposit;
+
+-- How many snapshots each account has, and how many it must have: the first
+-- with its first deposit that makes at least 50 events, one per 50 then.
+CREATE TABLE alvyn_bench.snapshot_count AS
+    SELECT l.account,
+           l.snapshot_events AS found,
+           CASE WHEN alvyn_bench.setting('no-snapshots') = 'true' OR d.deposits < d.first
+                THEN 0
+                ELSE 1 + (d.deposits - d.first) / 50
+           END AS expected
+      FROM alvyn_bench.ledger l
+     CROSS JOIN LATERAL (
+         SELECT l.stored_events - l.snapshot_events - o.history AS deposits,
+                greatest(1, 50 - o.history) AS first
+           FROM (SELECT alvyn_bench.setting('history')::bigint AS history) o
+         ) AS d;
 
 INSERT INTO alvyn_bench.fault
     SELECT 'account without stream', count(*), min(n::text)
@@ -91,12 +125,32 @@ INSERT INTO alvyn_bench.fault
      UNION ALL
     SELECT 'event that is no deposit', count(*), min(account || '/' || version)
       FROM alvyn_bench.live
-     WHERE type <> 'MoneyDeposited' OR token IS NULL OR amount IS NULL
+     WHERE NOT snapshot
+       AND (type <> 'MoneyDeposited' OR token IS NULL OR amount IS NULL)
+    HAVING count(*) > 0
+     UNION ALL
+    SELECT 'events out of order', count(*), min(account || '/' || version)
+      FROM (SELECT account, version,
+                   position < lag(position) OVER (PARTITION BY account ORDER BY version) AS late
+              FROM alvyn_bench.live) AS ordered
+     WHERE late
+    HAVING count(*) > 0
+     UNION ALL
+    SELECT 'snapshot with another state', count(*), min(account || '/' || version)
+      FROM alvyn_bench.snapshot
+     WHERE data IS DISTINCT FROM expected
+        OR type <> 'LoadTestAccountBalanceSnapshot'
+    HAVING count(*) > 0
+     UNION ALL
+    SELECT 'snapshots missing or superfluous', count(*), min(account)
+      FROM alvyn_bench.snapshot_count
+     WHERE found <> expected
     HAVING count(*) > 0
      UNION ALL
     SELECT 'deposit outside the plan', count(*), min(l.token)
       FROM alvyn_bench.live l
-     WHERE NOT EXISTS (SELECT FROM alvyn_bench.deposit d WHERE d.token = l.token)
+     WHERE l.token IS NOT NULL
+       AND NOT EXISTS (SELECT FROM alvyn_bench.deposit d WHERE d.token = l.token)
     HAVING count(*) > 0
      UNION ALL
     SELECT 'deposit that was not acknowledged', count(*), min(l.token)
@@ -113,7 +167,7 @@ INSERT INTO alvyn_bench.fault
      UNION ALL
     SELECT 'deposit stored more than once', count(*), min(token)
       FROM (SELECT token FROM alvyn_bench.live
-             GROUP BY token HAVING count(*) > 1) AS twice
+             WHERE token IS NOT NULL GROUP BY token HAVING count(*) > 1) AS twice
     HAVING count(*) > 0
      UNION ALL
     SELECT 'deposit on another account', count(*), min(l.token)
@@ -130,7 +184,7 @@ INSERT INTO alvyn_bench.fault
 
 -- Alvyn's own verification, which recomputes from the events.
 CREATE TABLE alvyn_bench.verified AS
-    SELECT * FROM alvyn.verify();
+    SELECT * FROM alvyn.verify(check_snapshots => true);
 
 -- What the whole store adds up to, and what it should.
 INSERT INTO alvyn_bench.total
@@ -148,12 +202,16 @@ INSERT INTO alvyn_bench.total
                coalesce(sum(seeded), 0) AS seeded_events,
                coalesce(sum(balance), 0) AS balance
           FROM alvyn_bench.ledger
+    ), snapshots AS (
+        SELECT coalesce(sum(expected), 0) AS expected_snapshots
+          FROM alvyn_bench.snapshot_count
     )
     SELECT stored.*,
            acknowledged.deposits,
            size.accounts * size.history + acknowledged.deposits AS expected_events,
-           size.accounts * (size.history - 1) + acknowledged.amount AS expected_balance
-      FROM size, acknowledged, stored;
+           size.accounts * (size.history - 1) + acknowledged.amount AS expected_balance,
+           snapshots.expected_snapshots
+      FROM size, acknowledged, stored, snapshots;
 
 INSERT INTO alvyn_bench.fault
     SELECT 'alvyn.verify() found broken streams', greatest(broken_streams, 1), NULL
@@ -170,6 +228,11 @@ INSERT INTO alvyn_bench.fault
            format('%s, not %s', stored_events - snapshot_events, expected_events)
       FROM alvyn_bench.total
      WHERE stored_events - snapshot_events <> expected_events
+     UNION ALL
+    SELECT 'number of snapshots', 1,
+           format('%s, not %s', snapshot_events, expected_snapshots)
+      FROM alvyn_bench.total
+     WHERE snapshot_events <> expected_snapshots
      UNION ALL
     SELECT 'balance of all accounts', 1,
            format('%s, not %s', balance, expected_balance)
