@@ -97,7 +97,12 @@ ISOLATION = \
 	race_key \
 	race_try \
 	race_check \
-	no_waiting
+	no_waiting \
+	snapshot_race \
+	snapshot_definition \
+	execute_new \
+	execute_order \
+	execute_level
 ISOLATION_OPTS = --inputdir=test --outputdir=. --load-extension=$(EXTENSION)
 
 # TAP tests start servers of their own, which root may not.
