@@ -3,10 +3,11 @@
  * digest.c
  *		An aggregate over the content of events, equal for equal sets.
  *
- * Each event is hashed twice with PostgreSQL's 64-bit hash under different
- * seeds, and both hashes are added up modulo 2^64.  Addition makes the result
- * independent of the order and lets parallel workers combine their sums;
- * unlike exclusive-or it also notices an event that is there twice.
+ * Of each event two numbers are made: PostgreSQL's 64-bit hash, and that hash
+ * mixed with a CRC-32C of the same bytes.  Both are added up modulo 2^64.
+ * Addition makes the result independent of the order and lets parallel workers
+ * combine their sums; unlike exclusive-or it also notices an event that is
+ * there twice.
  *
  * What goes into the hash is the stored form: an event that was dumped and
  * restored, replicated or read by another plan hashes the same, `1.10` and
@@ -27,6 +28,7 @@
 #include "fmgr.h"
 #include "lib/stringinfo.h"
 #include "libpq/pqformat.h"
+#include "port/pg_crc32c.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
 #include "utils/typcache.h"
@@ -34,8 +36,7 @@
 /* Digits and sign of a bigint. */
 #define MAXINT8LEN			20
 
-#define DIGEST_SEED_LOW		UINT64CONST(0x616c76796e2f6c6f)
-#define DIGEST_SEED_HIGH	UINT64CONST(0x616c76796e2f6869)
+#define DIGEST_SEED		UINT64CONST(0x616c76796e)
 
 typedef struct DigestState
 {
@@ -46,6 +47,7 @@ typedef struct DigestState
 } DigestState;
 
 PG_FUNCTION_INFO_V1(alvyn_digest_add);
+PG_FUNCTION_INFO_V1(alvyn_digest_add_stored);
 PG_FUNCTION_INFO_V1(alvyn_digest_add_event);
 PG_FUNCTION_INFO_V1(alvyn_digest_combine);
 PG_FUNCTION_INFO_V1(alvyn_digest_serialize);
@@ -53,7 +55,10 @@ PG_FUNCTION_INFO_V1(alvyn_digest_deserialize);
 PG_FUNCTION_INFO_V1(alvyn_digest_final);
 
 static DigestState *digest_state(FunctionCallInfo fcinfo);
-static void digest_add(DigestState *state, Datum *values, bool *nulls);
+static void digest_arguments(FunctionCallInfo fcinfo, Datum *values,
+							 bool *nulls);
+static void digest_add(DigestState *state, Datum *values, bool *nulls,
+					   int64 stream_no);
 static void digest_varlena(StringInfo buffer, Datum value, bool isnull);
 static bool digest_is_derived(Datum id, Datum stream_id, Datum version);
 
@@ -66,14 +71,26 @@ alvyn_digest_add(PG_FUNCTION_ARGS)
 	DigestState *state = digest_state(fcinfo);
 	Datum		values[EVENT_NATTS];
 	bool		nulls[EVENT_NATTS];
-	int			i;
 
-	for (i = 0; i < EVENT_NATTS; i++)
-	{
-		values[i] = PG_GETARG_DATUM(i + 1);
-		nulls[i] = PG_ARGISNULL(i + 1);
-	}
-	digest_add(state, values, nulls);
+	digest_arguments(fcinfo, values, nulls);
+	digest_add(state, values, nulls, 0);
+	PG_RETURN_POINTER(state);
+}
+
+/*
+ * Transition function of alvyn.digest_stored(): add one event that has the
+ * number of its stream in place of the id.
+ */
+Datum
+alvyn_digest_add_stored(PG_FUNCTION_ARGS)
+{
+	DigestState *state = digest_state(fcinfo);
+	Datum		values[EVENT_NATTS];
+	bool		nulls[EVENT_NATTS];
+
+	digest_arguments(fcinfo, values, nulls);
+	nulls[EVENT_STREAM_ID] = true;
+	digest_add(state, values, nulls, PG_GETARG_INT64(EVENT_STREAM_ID + 1));
 	PG_RETURN_POINTER(state);
 }
 
@@ -100,7 +117,7 @@ alvyn_digest_add_event(PG_FUNCTION_ARGS)
 		tuple.t_data = row;
 		heap_deform_tuple(&tuple, desc, values, nulls);
 		ReleaseTupleDesc(desc);
-		digest_add(state, values, nulls);
+		digest_add(state, values, nulls, 0);
 	}
 	PG_RETURN_POINTER(state);
 }
@@ -200,13 +217,34 @@ digest_state(FunctionCallInfo fcinfo)
 }
 
 /*
- * Add one event, given as the columns of alvyn.event.
+ * The arguments behind the state.
  */
 static void
-digest_add(DigestState *state, Datum *values, bool *nulls)
+digest_arguments(FunctionCallInfo fcinfo, Datum *values, bool *nulls)
 {
+	int			i;
+
+	for (i = 0; i < EVENT_NATTS; i++)
+	{
+		values[i] = PG_GETARG_DATUM(i + 1);
+		nulls[i] = PG_ARGISNULL(i + 1);
+	}
+}
+
+/*
+ * Add one event, given as the columns of alvyn.event, of which the stream id
+ * may be replaced by the number of the stream.
+ */
+static void
+digest_add(DigestState *state, Datum *values, bool *nulls, int64 stream_no)
+{
+	static const int varlenas[] = {EVENT_STREAM_ID, EVENT_ID, EVENT_TYPE,
+	EVENT_DATA, EVENT_METADATA};
 	StringInfo	buffer = &state->buffer;
-	int64		fixed[5];
+	int64		fixed[6];
+	uint64		hash;
+	pg_crc32c	crc;
+	int			i;
 
 	fixed[0] = nulls[EVENT_POSITION] ? 0 : DatumGetInt64(values[EVENT_POSITION]);
 	fixed[1] = nulls[EVENT_VERSION] ? 0 : DatumGetInt64(values[EVENT_VERSION]);
@@ -214,6 +252,7 @@ digest_add(DigestState *state, Datum *values, bool *nulls)
 	fixed[3] = nulls[EVENT_SCHEMA_VERSION] ? 0 :
 		DatumGetInt32(values[EVENT_SCHEMA_VERSION]);
 	fixed[4] = nulls[EVENT_SNAPSHOT] ? 0 : DatumGetBool(values[EVENT_SNAPSHOT]);
+	fixed[5] = stream_no;
 
 	/* An id that is written out counts like one that is derived. */
 	if (!nulls[EVENT_ID] && !nulls[EVENT_STREAM_ID] && !nulls[EVENT_VERSION])
@@ -223,17 +262,17 @@ digest_add(DigestState *state, Datum *values, bool *nulls)
 
 	resetStringInfo(buffer);
 	appendBinaryStringInfo(buffer, (char *) fixed, sizeof(fixed));
-	digest_varlena(buffer, values[EVENT_STREAM_ID], nulls[EVENT_STREAM_ID]);
-	digest_varlena(buffer, values[EVENT_ID], nulls[EVENT_ID]);
-	digest_varlena(buffer, values[EVENT_TYPE], nulls[EVENT_TYPE]);
-	digest_varlena(buffer, values[EVENT_DATA], nulls[EVENT_DATA]);
-	digest_varlena(buffer, values[EVENT_METADATA], nulls[EVENT_METADATA]);
+	for (i = 0; i < lengthof(varlenas); i++)
+		digest_varlena(buffer, values[varlenas[i]], nulls[varlenas[i]]);
 
+	hash = hash_bytes_extended((unsigned char *) buffer->data, buffer->len,
+							   DIGEST_SEED);
+	INIT_CRC32C(crc);
+	COMP_CRC32C(crc, buffer->data, buffer->len);
+	FIN_CRC32C(crc);
 	state->count++;
-	state->low += hash_bytes_extended((unsigned char *) buffer->data,
-									  buffer->len, DIGEST_SEED_LOW);
-	state->high += hash_bytes_extended((unsigned char *) buffer->data,
-									   buffer->len, DIGEST_SEED_HIGH);
+	state->low += hash;
+	state->high += hash_combine64(hash, crc);
 }
 
 /*
@@ -246,10 +285,13 @@ digest_varlena(StringInfo buffer, Datum value, bool isnull)
 	struct varlena *plain = isnull ? NULL : PG_DETOAST_DATUM_PACKED(value);
 	int32		length = isnull ? -1 : VARSIZE_ANY_EXHDR(plain);
 
-	appendBinaryStringInfo(buffer, (char *) &length, sizeof(length));
+	enlargeStringInfo(buffer, sizeof(length) + Max(length, 0));
+	memcpy(buffer->data + buffer->len, &length, sizeof(length));
+	buffer->len += sizeof(length);
 	if (isnull)
 		return;
-	appendBinaryStringInfo(buffer, VARDATA_ANY(plain), length);
+	memcpy(buffer->data + buffer->len, VARDATA_ANY(plain), length);
+	buffer->len += length;
 	if ((Pointer) plain != DatumGetPointer(value))
 		pfree(plain);
 }

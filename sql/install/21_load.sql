@@ -1,6 +1,8 @@
 -- Loading.  load() is one SELECT without a SET clause, so the planner puts it
 -- in place of the call: rows are streamed and LIMIT stops the work.  What
--- begins where is decided in C.
+-- begins where is decided in C, in a subselect: otherwise the planner would
+-- look the stream up to estimate its length, and plan every call anew where
+-- streams differ much.
 
 CREATE FUNCTION alvyn.stream_version(
     stream_id text
@@ -49,7 +51,7 @@ BEGIN ATOMIC
             e.snapshot
        FROM alvyn.events e
       WHERE load.backwards IS NOT TRUE
-        AND e.stream_no = alvyn.load_stream(load.stream_id, coalesce(load.from_version, 1))
+        AND e.stream_no = (SELECT alvyn.load_stream(load.stream_id, coalesce(load.from_version, 1)))
         AND e.version >= coalesce(load.from_version, 1)
       ORDER BY e.version
       LIMIT load.max_count)
@@ -66,7 +68,7 @@ BEGIN ATOMIC
             e.snapshot
        FROM alvyn.events e
       WHERE load.backwards
-        AND e.stream_no = alvyn.load_stream(load.stream_id, coalesce(load.from_version, 1))
+        AND e.stream_no = (SELECT alvyn.load_stream(load.stream_id, coalesce(load.from_version, 1)))
         AND e.version >= coalesce(load.from_version, 1)
       ORDER BY e.version DESC
       LIMIT load.max_count);

@@ -311,8 +311,8 @@ BEGIN ATOMIC
            e.schema_version,
            e.snapshot
       FROM alvyn.events e
-     WHERE e.stream_no = alvyn.load_stream(load_latest.stream_id, 1)
-       AND e.version >= alvyn.snapshot_version(load_latest.stream_id, load_latest.snapshot_name)
+     WHERE e.stream_no = (SELECT alvyn.load_stream(load_latest.stream_id, 1))
+       AND e.version >= (SELECT alvyn.snapshot_version(load_latest.stream_id, load_latest.snapshot_name))
      ORDER BY e.version;
 END;
 COMMENT ON FUNCTION alvyn.load_latest(text, text) IS

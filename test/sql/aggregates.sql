@@ -81,8 +81,6 @@ SELECT (SELECT alvyn.contiguous(position) FROM alvyn.events) AS positions,
        alvyn.store_digest() AS store_digest, alvyn.store_digest('s-1') AS prefix_digest;
 CREATE TABLE serial AS SELECT * FROM report;
 SELECT positions, amount, whole_streams, verify, verify_prefix, split_part(prefix_digest, ':', 1) AS prefix_events FROM serial;
--- What load returns has the same digest.
-SELECT (SELECT alvyn.digest(e) FROM alvyn.list_streams() s, LATERAL alvyn.load(s.stream_id) e) = store_digest AS of_loads FROM serial;
 
 -- With workers: partial aggregates, and slices of verify side by side.
 SET parallel_setup_cost = 0;
