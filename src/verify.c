@@ -139,6 +139,12 @@ alvyn_verify_slice(PG_FUNCTION_ARGS)
 	int			slice = PG_GETARG_INT32(1);
 	int			slices = PG_GETARG_INT32(2);
 
+	if (PG_ARGISNULL(1) || PG_ARGISNULL(2) || slice < 0 || slice >= slices)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("argument \"slice\" is out of range"),
+				 errdetail("It must be at least 0 and less than \"slices\".")));
+
 	verify_begin(&walk, fcinfo);
 	if (PG_ARGISNULL(0))
 		verify_store(&walk, slice, slices);

@@ -128,7 +128,8 @@ SELECT failure(c) FROM unnest(ARRAY[
     $$alvyn.load('old-1', 0)$$, $$alvyn.load('old-1', -1)$$,
     $$alvyn.load('old-1', 1, -1)$$, $$alvyn.load('old-1', 1, -1, true)$$,
     $$alvyn.stream_version(NULL)$$, $$alvyn.stream_version('')$$, $$alvyn.stream_version(repeat('x', 513))$$,
-    $$alvyn.list_streams(max_count => -1)$$, $$alvyn.purge_idempotency_keys(0)$$]) WITH ORDINALITY c (c, i)
+    $$alvyn.list_streams(max_count => -1)$$, $$alvyn.purge_idempotency_keys(0)$$,
+    $$alvyn.verify_slice(NULL, 0, 0)$$, $$alvyn.verify_slice('', 4, 4)$$, $$alvyn.verify_slice(NULL, -1, 4)$$, $$alvyn.verify_slice(NULL, NULL, 4)$$]) WITH ORDINALITY c (c, i)
 ORDER BY i;
 
 -- I11: after all this there is one event, and the session still appends.

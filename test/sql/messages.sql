@@ -64,6 +64,7 @@ SELECT alvyn.append('gone-1', NULL, 'A', '{}');
 SELECT * FROM alvyn.load('old-1', 0);
 SELECT alvyn.sum_number('{"a": "one"}', 'a');
 SELECT alvyn.purge_idempotency_keys(0);
+SELECT alvyn.verify_slice(NULL, 4, 4);
 
 -- Settings, whose messages are the server's.
 SHOW alvyn.max_event_size;
