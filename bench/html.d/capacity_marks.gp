@@ -1,6 +1,6 @@
 # capacity_marks.gp: the knee, and the stages beyond it
 
-set xlabel "offered per second"
+set xlabel "planned per second"
 stats $stages using 1 nooutput
 set xrange [STATS_min * 0.95 : STATS_max * 1.03]
 if (over == over) {

@@ -1,6 +1,6 @@
 # capacity_p95.gp: p95 of each stage against the objectives
 #
-# $stages: offered, served, p95 of the first and of the second class.
+# $stages: planned, served, p95 of the first and of the second class.
 
 load 'capacity_marks.gp'
 set ylabel "p95, ms"

@@ -1,10 +1,10 @@
-# time_rate.gp: requests per second, served, planned and failed
+# time_rate.gp: requests per second that came to be due, were served, failed
 #
-# $rate: second, served, planned, failed.
+# $rate: second, due, served, failed.
 
 load 'time_phases.gp'
 set ylabel "per second"
 set yrange [0:*]
-plot $rate using 1:2 with lines linecolor rgb first_class title "served", \
-	 $rate using 1:3 with steps linecolor rgb muted dashtype (4,4) title "planned", \
+plot $rate using 1:2 with lines linecolor rgb muted dashtype (4,4) title "due", \
+	 $rate using 1:3 with lines linecolor rgb first_class title "served", \
 	 $rate using 1:($4 > 0 ? $4 : NaN) with impulses linecolor rgb limit title "failed"

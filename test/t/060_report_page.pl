@@ -47,17 +47,20 @@ sub counts
 	};
 }
 
-# Traffic at a rate, with half of the objectives' worth of slowness or more.
+# A phase of traffic at a rate, and what it missed.
 sub part
 {
-	my ($name, $offered, $served, $p50) = @_;
+	my ($name, $offered, $served, $p50, @missed) = @_;
 	return {
 		name => $name,
 		requestOffset => 0,
 		requestCount => $offered * 10,
 		targetRequestsPerSecond => $offered,
+		offeredRequestsPerSecond => $offered * 1.01,
 		achievedRequestsPerSecond => $served,
 		durationMs => 10000,
+		sustained => @missed ? JSON::PP::false : JSON::PP::true,
+		reasons => \@missed,
 		read => counts($offered * 7, $p50),
 		deposit => counts($offered * 3, $p50 * 2),
 		request => counts($offered * 10, $p50),
@@ -76,7 +79,7 @@ sub part
 	};
 }
 
-# A report of these phases, a second of the series for each.
+# A report of these phases, with one second of the series for each.
 sub report_of
 {
 	my ($profile, @phases) = @_;
@@ -91,6 +94,8 @@ sub report_of
 			{
 				second => $second,
 				class => $_,
+				phase => $phase->{name},
+				offered => $phase->{targetRequestsPerSecond},
 				succeeded => $phase->{achievedRequestsPerSecond},
 				failed => 0,
 				%{ $phase->{$_}{latency} }
@@ -149,8 +154,8 @@ sub stages
 	my $report = report_of('capacity',
 		part('capacity-200-rps', 200, 200, 1),
 		part('capacity-400-rps', 400, 399, 2),
-		part('capacity-600-rps', 600, 590, 300),
-		part('capacity-800-rps', 800, 600, 900));
+		part('capacity-600-rps', 600, 590, 300, 'read_p95_ms'),
+		part('capacity-800-rps', 800, 600, 900, 'rate', 'read_p95_ms'));
 	$report->{capacity} = {
 		maximumSustainableRequestsPerSecond => 400,
 		firstUnsustainableRequestsPerSecond => 600
