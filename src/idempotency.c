@@ -111,7 +111,7 @@ alvyn_idempotency_find(EventLog *log, AppendRequest *req)
 {
 	Relation	keys = table_open(log->catalog->idempotency_keys,
 								  AccessShareLock);
-	Relation	index = index_open(log->catalog->idempotency_key,
+	Relation	index = index_open(alvyn_log_catalog(log->function)->idempotency_key,
 								   AccessShareLock);
 	TupleTableSlot *slot = table_slot_create(keys, NULL);
 	IndexScanDesc scan;

@@ -26,6 +26,9 @@
  * Locking
  *		Tables and indexes are locked as DML does: RowExclusive for writing
  *		and AccessShare for reading, kept until the end of the transaction.
+ *		REINDEX CONCURRENTLY gives an index another number meanwhile, but does
+ *		not drop the old one before all who hold a lock on the table are gone.
+ *		So numbers of indexes are looked up again once the table is locked.
  *
  * IDENTIFICATION
  *		src/log.c
@@ -133,9 +136,10 @@ alvyn_log_open_write(EventLog *log, Oid function)
 	log->estate = CreateExecutorState();
 	alvyn_log_open_table(&log->events, log->catalog->events, EVENTS_NATTS,
 						 false);
+	log->streams = table_open(log->catalog->streams, RowExclusiveLock);
+	log->catalog = alvyn_log_catalog(function);
 	log->events_by_version =
 		alvyn_log_index(&log->events, log->catalog->events_stream_version_key);
-	log->streams = table_open(log->catalog->streams, RowExclusiveLock);
 	log->streams_by_id = NULL;
 	log->stream_slot = table_slot_create(log->streams, NULL);
 }
@@ -167,9 +171,10 @@ alvyn_log_open_read(EventLog *log, Oid function)
 	log->estate = NULL;
 	log->events.rel = table_open(log->catalog->events, AccessShareLock);
 	log->events.slot = table_slot_create(log->events.rel, NULL);
+	log->streams = table_open(log->catalog->streams, AccessShareLock);
+	log->catalog = alvyn_log_catalog(function);
 	log->events_by_version =
 		index_open(log->catalog->events_stream_version_key, AccessShareLock);
-	log->streams = table_open(log->catalog->streams, AccessShareLock);
 	log->streams_by_id = NULL;
 	log->stream_slot = table_slot_create(log->streams, NULL);
 }
