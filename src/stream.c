@@ -61,6 +61,7 @@ PG_FUNCTION_INFO_V1(alvyn_prefix_end);
 
 static void stream_read_marks(TupleTableSlot *slot, StreamRow *row);
 static bool stream_insert(EventLog *log, LogTable *streams);
+static List *stream_arbiters(LogTable *streams);
 static void stream_store(TupleTableSlot *slot, text *id, StreamRow *row);
 
 /*
@@ -370,7 +371,7 @@ static bool
 stream_insert(EventLog *log, LogTable *streams)
 {
 	TransactionId xid = GetCurrentTransactionId();
-	List	   *arbiters = list_make1_oid(log->catalog->streams_stream_id_key);
+	List	   *arbiters = stream_arbiters(streams);
 	bool		conflict;
 
 	do
@@ -399,6 +400,30 @@ stream_insert(EventLog *log, LogTable *streams)
 	} while (conflict);
 	list_free(arbiters);
 	return true;
+}
+
+/*
+ * The unique indexes on the id: one, or two while REINDEX CONCURRENTLY is
+ * about to exchange them.  Either may be the first to meet the other row.
+ */
+static List *
+stream_arbiters(LogTable *streams)
+{
+	List	   *arbiters = NIL;
+	int			i;
+
+	for (i = 0; i < streams->result->ri_NumIndices; i++)
+	{
+		Relation	index = streams->result->ri_IndexRelationDescs[i];
+		IndexInfo  *info = streams->result->ri_IndexRelationInfo[i];
+
+		if (info->ii_Unique && info->ii_ReadyForInserts &&
+			info->ii_NumIndexKeyAttrs == 1 &&
+			info->ii_IndexAttrNumbers[0] == STREAMS_STREAM_ID &&
+			info->ii_Predicate == NIL && index->rd_index->indimmediate)
+			arbiters = lappend_oid(arbiters, RelationGetRelid(index));
+	}
+	return arbiters;
 }
 
 /*
