@@ -5,7 +5,7 @@
 # variables --c1 and so on, so that a chart follows the reader's choice of
 # light or dark.
 
-set terminal svg size 960,height dynamic font "sans-serif,14" linewidth 1.5 noenhanced
+set terminal svg size 760,height dynamic font "sans-serif,12" linewidth 1.5 noenhanced
 set encoding utf8
 
 first_class = 0x000001		# reads or appends

@@ -23,5 +23,4 @@ plot for [i = 1:classes] $phases using ($1 + at(i)):(figure(i, 1)):(0):(figure(i
 	 NaN with points linecolor rgb muted pointtype 7 title "p50", \
 	 NaN with points linecolor rgb muted pointtype 5 title "p95", \
 	 NaN with points linecolor rgb muted pointtype 9 title "p99", \
-	 NaN with points linecolor rgb muted pointtype 4 title "p99.9", \
-	 NaN with lines linecolor rgb muted linewidth 0.7 title "to the slowest"
+	 NaN with points linecolor rgb muted pointtype 4 title "p99.9"
