@@ -97,6 +97,7 @@ ISOLATION = \
 	race_key \
 	race_try \
 	race_check \
+	race_many \
 	no_waiting \
 	snapshot_race \
 	snapshot_definition \

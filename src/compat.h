@@ -66,6 +66,13 @@
 	ExecCheckIndexConstraints(result, slot, estate, conflict, arbiters)
 #endif
 
+/* 17 moved the number of the running transaction within the process. */
+#if PG_VERSION_NUM >= 170000
+#define alvyn_local_transaction_id() (MyProc->vxid.lxid)
+#else
+#define alvyn_local_transaction_id() (MyProc->lxid)
+#endif
+
 /* 17 lets an index clean up after the last insertion of a statement. */
 #if PG_VERSION_NUM >= 170000
 #define alvyn_index_insert_cleanup(index, info) index_insert_cleanup(index, info)

@@ -10,11 +10,11 @@
  * simple version, deciding on an unlocked state and retrying the conflict,
  * wastes a decision for every command that waited.
  *
- * One conflict remains: a stream that does not exist yet cannot be locked.
- * When another transaction has created it by the time of the append, the
- * append has waited for that transaction and holds the lock; the command is
- * then decided again on the state that is there now.  A command on several
- * streams creates the missing ones before it decides, each in its turn:
+ * One conflict remains: a stream that does not exist yet and is being created
+ * by a transaction with very many streams, which its lock does not cover.
+ * When that transaction has committed by the time of the append, the append
+ * has waited for it and holds the lock; the command is then decided again on
+ * the state that is there now.  A command on several streams creates the missing ones before it decides, each in its turn:
  * created only by the append, after streams that come later in the order were
  * locked, they could close a circle of waiting transactions.  They are taken
  * back when nothing is decided for them.

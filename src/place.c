@@ -47,33 +47,31 @@ static uint32 place_hash(const text *id);
 static bool place_exists(Relation rel, ItemPointer tid);
 
 /*
- * Find the row of a stream where it was last.  Returns false when it is not
- * known to be there.
+ * Fetch the row of a stream into the slot from where it was last.  Returns
+ * false when it is not known to be there.
  */
 bool
-alvyn_place_recall(EventLog *log, const text *id, ItemPointer tid)
+alvyn_place_recall(EventLog *log, const text *id)
 {
 	uint32		hash = place_hash(id);
 	Place	   *place = &places[hash % PLACES_MAX];
 	TupleTableSlot *slot = log->stream_slot;
-	bool		same = false;
+	text	   *found;
+	bool		isnull;
 
 	if (place->hash != hash || !ItemPointerIsValid(&place->tid) ||
-		!place_exists(log->streams, &place->tid))
+		!place_exists(log->streams, &place->tid) ||
+		!table_tuple_fetch_row_version(log->streams, &place->tid, SnapshotSelf,
+									   slot))
 		return false;
-	*tid = place->tid;
-	if (table_tuple_fetch_row_version(log->streams, tid, SnapshotSelf, slot))
-	{
-		bool		isnull;
-		text	   *found = DatumGetTextPP(slot_getattr(slot, STREAMS_STREAM_ID,
-														&isnull));
 
-		same = VARSIZE_ANY_EXHDR(found) == VARSIZE_ANY_EXHDR(id) &&
-			memcmp(VARDATA_ANY(found), VARDATA_ANY(id),
-				   VARSIZE_ANY_EXHDR(id)) == 0;
-	}
+	found = DatumGetTextPP(slot_getattr(slot, STREAMS_STREAM_ID, &isnull));
+	if (VARSIZE_ANY_EXHDR(found) == VARSIZE_ANY_EXHDR(id) &&
+		memcmp(VARDATA_ANY(found), VARDATA_ANY(id),
+			   VARSIZE_ANY_EXHDR(id)) == 0)
+		return true;
 	ExecClearTuple(slot);
-	return same;
+	return false;
 }
 
 /*

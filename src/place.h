@@ -14,7 +14,7 @@
 #include "log.h"
 #include "storage/itemptr.h"
 
-extern bool alvyn_place_recall(EventLog *log, const text *id, ItemPointer tid);
+extern bool alvyn_place_recall(EventLog *log, const text *id);
 extern void alvyn_place_note(const text *id, ItemPointer tid);
 
 #endif							/* PLACE_H */

@@ -4,20 +4,28 @@
  *		Rows of alvyn.streams: finding, creating and locking a stream.
  *
  * Locking
- *		The lock of a stream is the row lock on its row here, taken by every
- *		append before it reads the head and kept to the end of the
- *		transaction.  Row locks live in the rows, so one transaction can hold
- *		any number of them; they share no number space with advisory locks;
- *		savepoints and prepared transactions treat them as users expect.
+ *		Every append locks its streams before it reads their heads, and keeps
+ *		the locks to the end of the transaction.  The lock of a stream is a
+ *		lock of PostgreSQL's lock manager on an object of the class of the
+ *		table of streams, numbered by 48 bits of a hash of the stream id (two
+ *		ids that have them in common would wait for each other).  It shares no number space with advisory locks, covers streams
+ *		that do not exist yet, and nothing is written for it: a row lock would
+ *		take a WAL record and a dirty page for every append, and a page image
+ *		for every page of the registry after every checkpoint.
  *
- *		A row that the transaction itself has just created needs no lock:
- *		others that want the same id wait in the unique index until the
- *		creator ends.
+ *		The lock manager has room for a few thousand locks of all sessions
+ *		together.  So a transaction holds this lock for its first
+ *		STREAM_GUARDS streams only.  For each one beyond it takes the lock,
+ *		then the row lock, and gives the first lock back; row locks live in the
+ *		rows, and a transaction can hold any number of them.  Whoever has the
+ *		lock of a stream and finds its row locked waits for the row.  A stream
+ *		that is created beyond the limit is guarded by the unique index:
+ *		others that want the same id wait in it until the creator ends.
  *
- *		Both the lock and the wait can occur inside one call for many streams.
- *		Callers go through their streams in the byte order of the ids.  Order
- *		by stream_no would not do: a stream that one transaction is creating
- *		has no number yet for another that wants it too.
+ *		Waits can occur inside one call for many streams.  Callers go through
+ *		their streams in the byte order of the ids.  Order by stream_no would
+ *		not do: a stream that one transaction is creating has no number yet
+ *		for another that wants it too.
  *
  * Reading under the lock
  *		Rows are looked up with SnapshotSelf, which sees whatever is committed
@@ -35,18 +43,24 @@
 #include "postgres.h"
 
 #include "access/genam.h"
+#include "access/htup_details.h"
 #include "access/tableam.h"
 #include "access/xact.h"
 #include "catalog/pg_collation.h"
 #include "catalog/pg_type.h"
 #include "commands/sequence.h"
+#include "common/hashfn.h"
 #include "compat.h"
 #include "event.h"
 #include "executor/executor.h"
 #include "fmgr.h"
+#include "miscadmin.h"
 #include "place.h"
 #include "request.h"
 #include "storage/lmgr.h"
+#include "storage/lock.h"
+#include "storage/proc.h"
+#include "storage/procarray.h"
 #include "stream.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
@@ -54,11 +68,22 @@
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
+/* Streams of a transaction that are locked in the lock manager to its end. */
+#define STREAM_GUARDS	32
+
+/* The transaction that has locked streams last, and how many. */
+static LocalTransactionId guards_transaction = InvalidLocalTransactionId;
+static int	guards = 0;
+
 PG_FUNCTION_INFO_V1(alvyn_stream_slot);
 PG_FUNCTION_INFO_V1(alvyn_stream_version);
 PG_FUNCTION_INFO_V1(alvyn_load_stream);
 PG_FUNCTION_INFO_V1(alvyn_prefix_end);
 
+static bool stream_guard(EventLog *log, text *id, LOCKTAG *guard);
+static bool stream_fetch(EventLog *log, text *id, Snapshot snapshot);
+static bool stream_is_free(TupleTableSlot *slot);
+static bool stream_lock_row(EventLog *log);
 static void stream_read_marks(TupleTableSlot *slot, StreamRow *row);
 static bool stream_insert(EventLog *log, LogTable *streams);
 static List *stream_arbiters(LogTable *streams);
@@ -175,56 +200,42 @@ alvyn_stream_hash(const char *id, int length)
 bool
 alvyn_stream_find(EventLog *log, text *id, Snapshot snapshot, StreamRow *row)
 {
-	IndexScanDesc scan;
-	ScanKeyData key;
-	bool		found;
-
-	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_TEXTEQ, PointerGetDatum(id));
-	key.sk_collation = C_COLLATION_OID;
-	scan = alvyn_index_beginscan(log->streams, alvyn_log_streams_by_id(log),
-								 snapshot, 1);
-	index_rescan(scan, &key, 1, NULL, 0);
-	found = index_getnext_slot(scan, ForwardScanDirection, log->stream_slot);
-	if (found)
-	{
-		alvyn_stream_read(log->stream_slot, row);
-		stream_read_marks(log->stream_slot, row);
-	}
+	if (!stream_fetch(log, id, snapshot))
+		return false;
+	alvyn_stream_read(log->stream_slot, row);
+	stream_read_marks(log->stream_slot, row);
 	ExecClearTuple(log->stream_slot);
-	index_endscan(scan);
-	return found;
+	return true;
 }
 
 /*
- * Find a stream and lock it, waiting for whoever holds it.  Returns false
- * when there is none.
+ * Lock a stream, waiting for whoever holds it, and read its row.  Returns
+ * false when there is none.
  */
 bool
 alvyn_stream_lock(EventLog *log, text *id, StreamRow *row)
 {
-	TM_FailureData failure;
-	TM_Result	result;
+	TupleTableSlot *slot = log->stream_slot;
+	LOCKTAG		guard;
+	bool		spare = stream_guard(log, id, &guard);
+	bool		found;
 
-	while (alvyn_place_recall(log, id, &row->tid) ||
-		   alvyn_stream_find(log, id, SnapshotSelf, row))
+	do
 	{
-		result = table_tuple_lock(log->streams, &row->tid, SnapshotSelf,
-								  log->stream_slot, GetCurrentCommandId(true),
-								  LockTupleNoKeyExclusive, LockWaitBlock,
-								  TUPLE_LOCK_FLAG_FIND_LAST_VERSION, &failure);
-		if (result == TM_Ok)
-		{
-			alvyn_stream_read(log->stream_slot, row);
-			stream_read_marks(log->stream_slot, row);
-			ExecClearTuple(log->stream_slot);
-			alvyn_place_note(id, &row->tid);
-			return true;
-		}
-		ExecClearTuple(log->stream_slot);
-		if (result != TM_Deleted)
-			elog(ERROR, "unexpected result %d from locking a stream", result);
+		found = alvyn_place_recall(log, id) ||
+			stream_fetch(log, id, SnapshotSelf);
+	} while (found && (spare || !stream_is_free(slot)) &&
+			 !stream_lock_row(log));
+	if (found)
+	{
+		alvyn_stream_read(slot, row);
+		stream_read_marks(slot, row);
+		ExecClearTuple(slot);
+		alvyn_place_note(id, &row->tid);
 	}
-	return false;
+	if (spare)
+		LockRelease(&guard, ExclusiveLock, false);
+	return found;
 }
 
 /*
@@ -287,6 +298,91 @@ alvyn_stream_read(TupleTableSlot *slot, StreamRow *row)
 	row->state = DatumGetChar(values[STREAMS_STATE - 1]);
 	row->nmarks = 0;
 	row->marks = NULL;
+}
+
+/*
+ * Take the lock of a stream in the lock manager.  Returns whether it must be
+ * given back once the row is locked, because the transaction holds enough.
+ */
+static bool
+stream_guard(EventLog *log, text *id, LOCKTAG *guard)
+{
+	LocalTransactionId transaction = alvyn_local_transaction_id();
+	uint64		hash = hash_bytes_extended((unsigned char *) VARDATA_ANY(id),
+										   VARSIZE_ANY_EXHDR(id), 0);
+
+	SET_LOCKTAG_OBJECT(*guard, MyDatabaseId, log->catalog->streams,
+					   (uint32) hash, (uint16) (hash >> 32));
+	if (LockAcquire(guard, ExclusiveLock, false, false) != LOCKACQUIRE_OK)
+		return false;
+	if (guards_transaction != transaction)
+		guards = 0;
+	guards_transaction = transaction;
+	return ++guards > STREAM_GUARDS;
+}
+
+/*
+ * Fetch the row of a stream into the slot, through the index on ids.
+ */
+static bool
+stream_fetch(EventLog *log, text *id, Snapshot snapshot)
+{
+	IndexScanDesc scan;
+	ScanKeyData key;
+	bool		found;
+
+	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_TEXTEQ, PointerGetDatum(id));
+	key.sk_collation = C_COLLATION_OID;
+	scan = alvyn_index_beginscan(log->streams, alvyn_log_streams_by_id(log),
+								 snapshot, 1);
+	index_rescan(scan, &key, 1, NULL, 0);
+	found = index_getnext_slot(scan, ForwardScanDirection, log->stream_slot);
+	index_endscan(scan);
+	return found;
+}
+
+/*
+ * Is the row in the slot free of locks and changes of other transactions?
+ */
+static bool
+stream_is_free(TupleTableSlot *slot)
+{
+	HeapTupleHeader header;
+	TransactionId xmax;
+
+	if (!TTS_IS_BUFFERTUPLE(slot))
+		return false;
+	header = ((BufferHeapTupleTableSlot *) slot)->base.tuple->t_data;
+	if (header->t_infomask & HEAP_XMAX_INVALID)
+		return true;
+	if (header->t_infomask & HEAP_XMAX_IS_MULTI)
+		return false;
+	xmax = HeapTupleHeaderGetRawXmax(header);
+	return TransactionIdIsCurrentTransactionId(xmax) ||
+		!TransactionIdIsInProgress(xmax);
+}
+
+/*
+ * Lock the row in the slot.  Returns false when it was deleted meanwhile.
+ */
+static bool
+stream_lock_row(EventLog *log)
+{
+	ItemPointerData tid = log->stream_slot->tts_tid;
+	TM_FailureData failure;
+	TM_Result	result;
+
+	ExecClearTuple(log->stream_slot);
+	result = table_tuple_lock(log->streams, &tid, SnapshotSelf,
+							  log->stream_slot, GetCurrentCommandId(true),
+							  LockTupleNoKeyExclusive, LockWaitBlock,
+							  TUPLE_LOCK_FLAG_FIND_LAST_VERSION, &failure);
+	if (result == TM_Ok)
+		return true;
+	ExecClearTuple(log->stream_slot);
+	if (result != TM_Deleted)
+		elog(ERROR, "unexpected result %d from locking a stream", result);
+	return false;
 }
 
 /*
