@@ -24,6 +24,7 @@ OBJS = \
 	src/aggregates.o \
 	src/replay.o \
 	src/rules.o \
+	src/rulestate.o \
 	src/definition.o \
 	src/fold.o \
 	src/snapshot.o \

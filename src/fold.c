@@ -27,6 +27,7 @@
 #include "fold.h"
 #include "miscadmin.h"
 #include "replay.h"
+#include "rulestate.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -78,7 +79,7 @@ alvyn_fold_begin(EventLog *log, const SnapshotDefinition *def,
 												ALLOCSET_DEFAULT_SIZES);
 	fold->state = DatumGetJsonbPCopy(JsonbPGetDatum(state));
 	if (def->rules)
-		fold->rules = alvyn_rules_begin(def->rules, fold->state);
+		fold->rules = alvyn_rulestate_begin(def->rules, fold->state);
 	else
 	{
 		if (!OidIsValid(def->evolve_function))
@@ -107,8 +108,8 @@ alvyn_fold_handles(const SnapshotDefinition *def, const EventRow *row)
 	if (row->snapshot)
 		return false;
 	return def->rules == NULL ||
-		alvyn_rules_handle(def->rules, VARDATA_ANY(type),
-						   VARSIZE_ANY_EXHDR(type));
+		alvyn_rules_find(def->rules, VARDATA_ANY(type),
+						 VARSIZE_ANY_EXHDR(type)) != NULL;
 }
 
 /*
@@ -145,9 +146,9 @@ alvyn_fold_event(Fold *fold, const EventRow *row)
 	error_context_stack = &callback;
 	old = MemoryContextSwitchTo(fold->event_context);
 	if (fold->rules)
-		alvyn_rules_apply(fold->rules, VARDATA_ANY(type),
-						  VARSIZE_ANY_EXHDR(type), DatumGetJsonbP(row->data),
-						  row->time);
+		alvyn_rulestate_apply(fold->rules, VARDATA_ANY(type),
+							  VARSIZE_ANY_EXHDR(type),
+							  DatumGetJsonbP(row->data), row->time);
 	else
 		fold_call(fold, row);
 	MemoryContextSwitchTo(old);
@@ -195,7 +196,7 @@ Jsonb *
 alvyn_fold_state(Fold *fold)
 {
 	if (fold->rules)
-		return alvyn_rules_end(fold->rules);
+		return alvyn_rulestate_end(fold->rules);
 	return DatumGetJsonbPCopy(JsonbPGetDatum(fold->state));
 }
 

@@ -1,18 +1,16 @@
 /*-------------------------------------------------------------------------
  *
  * rules.c
- *		Declarative folds: what each event type does to the state.
+ *		Declarative folds: the rules of a snapshot, compiled.
  *
  * A rule set is a jsonb object {event type: {state field: {operation:
  * argument}}}.  It is compiled once, when the definition is read, into an
  * array of rules for each type, with every path split into its names and
- * every state field numbered.
+ * every state field numbered.  What the rules do to a state is in
+ * rulestate.c.
  *
- * While events are folded the fields are kept apart: a number as a numeric,
- * an array as a list of its elements, anything else as jsonb.  The state is
- * taken apart before the first event and put together after the last one.
- * The simple version, a new jsonb state for every event, spends nearly all
- * its time in copying fields that the event does not touch.
+ * Everything about rules that can be wrong is found here, and so is a payload
+ * that rules could not fold.
  *
  * IDENTIFICATION
  *		src/rules.c
@@ -21,32 +19,9 @@
  */
 #include "postgres.h"
 
-#include "catalog/pg_type.h"
 #include "fmgr.h"
-#include "miscadmin.h"
-#include "nodes/pg_list.h"
 #include "rules.h"
-#include "utils/array.h"
-#include "utils/builtins.h"
-#include "utils/datetime.h"
 #include "utils/fmgrprotos.h"
-#include "utils/json.h"
-#include "utils/memutils.h"
-#include "utils/numeric.h"
-
-typedef enum RuleOperation
-{
-	RULE_SET,
-	RULE_COPY,
-	RULE_ADD,
-	RULE_SUBTRACT,
-	RULE_INCREMENT,
-	RULE_MIN,
-	RULE_MAX,
-	RULE_APPEND,
-	RULE_REMOVE,
-	RULE_TIME,
-} RuleOperation;
 
 /* What an operation takes as its argument. */
 typedef enum RuleArgument
@@ -77,68 +52,6 @@ static const struct
 	{"time", RULE_TIME, ARGUMENT_TRUE},
 };
 
-/* A dotted path, split. */
-typedef struct RulePath
-{
-	char	   *text;			/* as written */
-	int			count;
-	char	  **names;
-	int		   *lengths;
-} RulePath;
-
-typedef struct Rule
-{
-	RuleOperation operation;
-	int			field;			/* number of the state field */
-	RulePath	path;
-	Jsonb	   *constant;
-	Numeric		number;
-	int			keep;			/* elements that "append" keeps, 0 for all */
-} Rule;
-
-typedef struct RuleType
-{
-	char	   *type;
-	int			length;
-	int			count;
-	Rule	   *rules;
-} RuleType;
-
-struct RuleSet
-{
-	int			ntypes;
-	RuleType   *types;
-	int			nfields;
-	RulePath   *fields;
-};
-
-typedef enum FieldKind
-{
-	FIELD_ABSENT,
-	FIELD_NULL,
-	FIELD_NUMBER,
-	FIELD_ARRAY,
-	FIELD_OTHER
-} FieldKind;
-
-typedef struct RuleField
-{
-	FieldKind	kind;
-	bool		changed;
-	Numeric		number;
-	List	   *elements;		/* of Jsonb */
-	Jsonb	   *other;
-	void	   *owned;			/* what the value lies in, unless a constant */
-} RuleField;
-
-struct RuleState
-{
-	const RuleSet *set;
-	Jsonb	   *state;			/* as it was before the first event */
-	RuleField  *fields;
-	MemoryContext context;		/* holds the fields */
-};
-
 static void rules_parse_type(RuleSet *set, RuleType *type, JsonbValue *key,
 							 JsonbValue *value);
 static void rules_parse_rule(RuleSet *set, Rule *rule, const char *type,
@@ -151,25 +64,6 @@ static bool path_overlaps(const RulePath *a, const RulePath *b);
 static RulePath rules_path(const char *dotted, int length, const char *where);
 static JsonbContainer *rules_object(JsonbValue *value, const char *where);
 static void rules_refuse(const char *where, const char *problem) pg_attribute_noreturn();
-static const RuleType *rules_find(const RuleSet *set, const char *type,
-								  int length);
-static void rules_load_field(RuleState *state, RuleField *field,
-							 const RulePath *path);
-static void rule_apply(RuleState *state, const Rule *rule, Jsonb *data,
-					   TimestampTz time);
-static JsonbValue *rule_value(const Rule *rule, Jsonb *data, JsonbValue *value);
-static Numeric rule_number(const Rule *rule, Jsonb *data);
-static void field_number(RuleState *state, RuleField *field,
-						 const Rule *rule, Numeric number);
-static void field_append(RuleField *field, const Rule *rule, Jsonb *element);
-static void field_copy(RuleField *field, JsonbValue *value);
-static void field_other(RuleField *field, Jsonb *value, void *owned);
-static void field_clear(RuleField *field);
-static List *array_elements(Jsonb *array);
-static Jsonb *field_value(RuleField *field);
-static Datum state_with_parents(Datum state, const RulePath *path);
-static Jsonb *path_extract(Datum state, const RulePath *path, int count);
-static ArrayType *path_array(const RulePath *path, int count);
 
 /*
  * Compile a rule set in the current memory context.  Raises 22023 for
@@ -200,22 +94,13 @@ alvyn_rules_parse(Jsonb *rules)
 }
 
 /*
- * Is there a rule for an event type?
- */
-bool
-alvyn_rules_handle(const RuleSet *set, const char *type, int length)
-{
-	return rules_find(set, type, length) != NULL;
-}
-
-/*
  * Raise 22023 if a payload lacks what the rules for its type need.
  */
 void
 alvyn_rules_check(const RuleSet *set, const char *type, int length,
 				  Datum data)
 {
-	const RuleType *found = rules_find(set, type, length);
+	const RuleType *found = alvyn_rules_find(set, type, length);
 	Jsonb	   *payload;
 	JsonbValue	value;
 	int			i;
@@ -230,77 +115,72 @@ alvyn_rules_check(const RuleSet *set, const char *type, int length,
 		if (rule->path.count == 0)
 			continue;
 		if (rule->operation == RULE_COPY || rule->operation == RULE_APPEND)
-			rule_value(rule, payload, &value);
+			alvyn_rule_value(rule, payload, &value);
 		else
-			rule_number(rule, payload);
+			alvyn_rule_number(rule, payload);
 	}
 	if ((Pointer) payload != DatumGetPointer(data))
 		pfree(payload);
 }
 
 /*
- * Take a state apart, in the current memory context.
+ * The rules for an event type, or NULL.
  */
-RuleState *
-alvyn_rules_begin(const RuleSet *set, Jsonb *state)
+const RuleType *
+alvyn_rules_find(const RuleSet *set, const char *type, int length)
 {
-	RuleState  *result = palloc0(sizeof(RuleState));
 	int			i;
 
-	result->set = set;
-	result->state = state;
-	result->context = CurrentMemoryContext;
-	result->fields = palloc0(sizeof(RuleField) * set->nfields);
-	for (i = 0; i < set->nfields; i++)
-		rules_load_field(result, &result->fields[i], &set->fields[i]);
-	return result;
-}
-
-/*
- * Fold one event.  Raises 22023 when the payload lacks what a rule needs.
- * What is allocated in the current context can go after the call.
- */
-void
-alvyn_rules_apply(RuleState *state, const char *type, int length, Jsonb *data,
-				  TimestampTz time)
-{
-	const RuleType *found = rules_find(state->set, type, length);
-	int			i;
-
-	if (found == NULL)
-		return;
-	for (i = 0; i < found->count; i++)
-		rule_apply(state, &found->rules[i], data, time);
-}
-
-/*
- * Put the state together again, in the current memory context.
- */
-Jsonb *
-alvyn_rules_end(RuleState *state)
-{
-	Datum		result = PointerGetDatum(DatumGetJsonbPCopy(JsonbPGetDatum(state->state)));
-	int			i;
-
-	for (i = 0; i < state->set->nfields; i++)
+	for (i = 0; i < set->ntypes; i++)
 	{
-		RuleField  *field = &state->fields[i];
-		const RulePath *path = &state->set->fields[i];
-		Datum		names;
-
-		if (!field->changed)
-			continue;
-		names = PointerGetDatum(path_array(path, path->count));
-		if (field->kind == FIELD_ABSENT)
-			result = DirectFunctionCall2(jsonb_delete_path, result, names);
-		else
-			result = DirectFunctionCall4(jsonb_set,
-										 state_with_parents(result, path),
-										 names,
-										 JsonbPGetDatum(field_value(field)),
-										 BoolGetDatum(true));
+		if (set->types[i].length == length &&
+			memcmp(set->types[i].type, type, length) == 0)
+			return &set->types[i];
 	}
-	return DatumGetJsonbP(result);
+	return NULL;
+}
+
+/*
+ * The value at a rule's path into the payload.
+ */
+JsonbValue *
+alvyn_rule_value(const Rule *rule, Jsonb *data, JsonbValue *value)
+{
+	JsonbContainer *container = &data->root;
+	int			i;
+
+	for (i = 0; i < rule->path.count; i++)
+	{
+		if (!JsonContainerIsObject(container) ||
+			getKeyJsonValueFromContainer(container, rule->path.names[i],
+										 rule->path.lengths[i], value) == NULL)
+			break;
+		if (i == rule->path.count - 1)
+			return value;
+		if (value->type != jbvBinary)
+			break;
+		container = value->val.binary.data;
+	}
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("payload has nothing at path \"%s\"", rule->path.text)));
+}
+
+/*
+ * The number at a rule's path into the payload.
+ */
+Numeric
+alvyn_rule_number(const Rule *rule, Jsonb *data)
+{
+	JsonbValue	value;
+
+	alvyn_rule_value(rule, data, &value);
+	if (value.type != jbvNumeric)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("payload has no number at path \"%s\"",
+						rule->path.text)));
+	return value.val.numeric;
 }
 
 /*
@@ -537,375 +417,4 @@ rules_refuse(const char *where, const char *problem)
 			 errmsg("argument \"rules\" is not a set of rules"),
 			 errdetail("In it, %s %s.", where, problem),
 			 errhint("Rules have the form {event type: {state field: {operation: argument}}}.")));
-}
-
-/*
- * The rules for an event type, or NULL.
- */
-static const RuleType *
-rules_find(const RuleSet *set, const char *type, int length)
-{
-	int			i;
-
-	for (i = 0; i < set->ntypes; i++)
-	{
-		if (set->types[i].length == length &&
-			memcmp(set->types[i].type, type, length) == 0)
-			return &set->types[i];
-	}
-	return NULL;
-}
-
-/*
- * Take one field out of the state.
- */
-static void
-rules_load_field(RuleState *state, RuleField *field, const RulePath *path)
-{
-	Jsonb	   *found = path_extract(JsonbPGetDatum(state->state), path,
-									 path->count);
-
-	if (found)
-		field_other(field, found, found);
-}
-
-/*
- * Apply one rule to its field.
- */
-static void
-rule_apply(RuleState *state, const Rule *rule, Jsonb *data, TimestampTz time)
-{
-	RuleField  *field = &state->fields[rule->field];
-	MemoryContext old;
-	JsonbValue	value;
-	char		buffer[MAXDATELEN + 1];
-	int			utc = 0;
-
-	field->changed = true;
-	switch (rule->operation)
-	{
-		case RULE_SET:
-			old = MemoryContextSwitchTo(state->context);
-			field_clear(field);
-			field_other(field, rule->constant, NULL);
-			MemoryContextSwitchTo(old);
-			break;
-		case RULE_COPY:
-		case RULE_APPEND:
-			rule_value(rule, data, &value);
-			old = MemoryContextSwitchTo(state->context);
-			if (rule->operation == RULE_COPY)
-				field_copy(field, &value);
-			else
-				field_append(field, rule, JsonbValueToJsonb(&value));
-			MemoryContextSwitchTo(old);
-			break;
-		case RULE_INCREMENT:
-			field_number(state, field, rule, rule->number);
-			break;
-		case RULE_ADD:
-		case RULE_SUBTRACT:
-		case RULE_MIN:
-		case RULE_MAX:
-			field_number(state, field, rule, rule_number(rule, data));
-			break;
-		case RULE_REMOVE:
-			field_clear(field);
-			break;
-		case RULE_TIME:
-			/* The same text whatever the session's time zone is. */
-			JsonEncodeDateTime(buffer, TimestampTzGetDatum(time),
-							   TIMESTAMPTZOID, &utc);
-			value.type = jbvString;
-			value.val.string.val = buffer;
-			value.val.string.len = strlen(buffer);
-			old = MemoryContextSwitchTo(state->context);
-			field_copy(field, &value);
-			MemoryContextSwitchTo(old);
-			break;
-	}
-}
-
-/*
- * The value at a rule's path into the payload.
- */
-static JsonbValue *
-rule_value(const Rule *rule, Jsonb *data, JsonbValue *value)
-{
-	JsonbContainer *container = &data->root;
-	int			i;
-
-	for (i = 0; i < rule->path.count; i++)
-	{
-		if (!JsonContainerIsObject(container) ||
-			getKeyJsonValueFromContainer(container, rule->path.names[i],
-										 rule->path.lengths[i], value) == NULL)
-			break;
-		if (i == rule->path.count - 1)
-			return value;
-		if (value->type != jbvBinary)
-			break;
-		container = value->val.binary.data;
-	}
-	ereport(ERROR,
-			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-			 errmsg("payload has nothing at path \"%s\"", rule->path.text)));
-}
-
-/*
- * The number at a rule's path into the payload.
- */
-static Numeric
-rule_number(const Rule *rule, Jsonb *data)
-{
-	JsonbValue	value;
-
-	rule_value(rule, data, &value);
-	if (value.type != jbvNumeric)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("payload has no number at path \"%s\"",
-						rule->path.text)));
-	return value.val.numeric;
-}
-
-/*
- * Bring a number into a field.  A field that is absent counts as 0 for sums
- * and takes the first number as its lowest and highest.
- */
-static void
-field_number(RuleState *state, RuleField *field, const Rule *rule,
-			 Numeric number)
-{
-	Datum		result = NumericGetDatum(number);
-	MemoryContext old;
-	Numeric		copy;
-
-	if (field->kind == FIELD_NUMBER)
-	{
-		PGFunction	combine = rule->operation == RULE_MIN ? numeric_smaller :
-		rule->operation == RULE_MAX ? numeric_larger :
-		rule->operation == RULE_SUBTRACT ? numeric_sub : numeric_add;
-
-		result = DirectFunctionCall2(combine, NumericGetDatum(field->number),
-									 result);
-	}
-	else if (field->kind != FIELD_ABSENT && field->kind != FIELD_NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("state field \"%s\" is not a number",
-						state->set->fields[rule->field].text)));
-	else if (rule->operation == RULE_SUBTRACT)
-		result = DirectFunctionCall1(numeric_uminus, result);
-
-	/* The result may be the number that the field holds. */
-	old = MemoryContextSwitchTo(state->context);
-	copy = DatumGetNumericCopy(result);
-	MemoryContextSwitchTo(old);
-	field_clear(field);
-	field->kind = FIELD_NUMBER;
-	field->number = copy;
-	field->owned = copy;
-}
-
-/*
- * Append an element to a field, which becomes an array if it is none.
- */
-static void
-field_append(RuleField *field, const Rule *rule, Jsonb *element)
-{
-	int			excess;
-
-	if (field->kind != FIELD_ARRAY)
-	{
-		field_clear(field);
-		field->kind = FIELD_ARRAY;
-	}
-	field->elements = lappend(field->elements, element);
-	excess = list_length(field->elements) - rule->keep;
-	if (rule->keep > 0 && excess > 0)
-	{
-		List	   *all = field->elements;
-
-		field->elements = list_copy_tail(all, excess);
-		while (excess > 0)
-			pfree(list_nth(all, --excess));
-		list_free(all);
-	}
-}
-
-/*
- * Put a copy of a value into a field.
- */
-static void
-field_copy(RuleField *field, JsonbValue *value)
-{
-	Jsonb	   *copy = JsonbValueToJsonb(value);
-
-	field_clear(field);
-	field_other(field, copy, copy);
-}
-
-/*
- * Put a value into an empty field.  "owned" is what has to be freed with it.
- */
-static void
-field_other(RuleField *field, Jsonb *value, void *owned)
-{
-	JsonbValue	scalar;
-
-	field->kind = FIELD_OTHER;
-	field->other = value;
-	field->owned = owned;
-	if (JB_ROOT_IS_SCALAR(value))
-	{
-		JsonbExtractScalar(&value->root, &scalar);
-		if (scalar.type == jbvNull)
-			field->kind = FIELD_NULL;
-		else if (scalar.type == jbvNumeric)
-		{
-			field->kind = FIELD_NUMBER;
-			field->number = scalar.val.numeric;
-		}
-	}
-	else if (JB_ROOT_IS_ARRAY(value))
-	{
-		field->kind = FIELD_ARRAY;
-		field->elements = array_elements(value);
-	}
-}
-
-/*
- * Empty a field and free what it held.
- */
-static void
-field_clear(RuleField *field)
-{
-	if (field->kind == FIELD_ARRAY)
-		list_free_deep(field->elements);
-	if (field->owned)
-		pfree(field->owned);
-	field->kind = FIELD_ABSENT;
-	field->elements = NIL;
-	field->owned = NULL;
-}
-
-/*
- * The elements of an array, each a copy.
- */
-static List *
-array_elements(Jsonb *array)
-{
-	JsonbIterator *it = JsonbIteratorInit(&array->root);
-	JsonbValue	element;
-	JsonbIteratorToken token;
-	List	   *result = NIL;
-
-	while ((token = JsonbIteratorNext(&it, &element, true)) != WJB_DONE)
-	{
-		if (token == WJB_ELEM)
-			result = lappend(result, JsonbValueToJsonb(&element));
-	}
-	return result;
-}
-
-/*
- * The value of a field as jsonb.
- */
-static Jsonb *
-field_value(RuleField *field)
-{
-	JsonbParseState *parse = NULL;
-	JsonbValue	value;
-	ListCell   *lc;
-
-	if (field->kind == FIELD_OTHER || field->kind == FIELD_NULL)
-		return field->other;
-	if (field->kind == FIELD_NUMBER)
-	{
-		value.type = jbvNumeric;
-		value.val.numeric = field->number;
-		return JsonbValueToJsonb(&value);
-	}
-
-	pushJsonbValue(&parse, WJB_BEGIN_ARRAY, NULL);
-	foreach(lc, field->elements)
-	{
-		Jsonb	   *element = lfirst(lc);
-
-		if (!JB_ROOT_IS_SCALAR(element) ||
-			!JsonbExtractScalar(&element->root, &value))
-		{
-			value.type = jbvBinary;
-			value.val.binary.data = &element->root;
-			value.val.binary.len = VARSIZE(element) - VARHDRSZ;
-		}
-		pushJsonbValue(&parse, WJB_ELEM, &value);
-	}
-	return JsonbValueToJsonb(pushJsonbValue(&parse, WJB_END_ARRAY, NULL));
-}
-
-/*
- * A state in which a field can be set: what the field lies in is there and is
- * an object.
- */
-static Datum
-state_with_parents(Datum state, const RulePath *path)
-{
-	int			count;
-
-	for (count = 1; count < path->count; count++)
-	{
-		Jsonb	   *parent = path_extract(state, path, count);
-		JsonbValue	scalar;
-
-		if (parent && JB_ROOT_IS_OBJECT(parent))
-			continue;
-		if (parent && !(JB_ROOT_IS_SCALAR(parent) &&
-						JsonbExtractScalar(&parent->root, &scalar) &&
-						scalar.type == jbvNull))
-			ereport(ERROR,
-					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-					 errmsg("state field \"%s\" does not lie in an object",
-							path->text)));
-		state = DirectFunctionCall4(jsonb_set, state,
-									PointerGetDatum(path_array(path, count)),
-									DirectFunctionCall1(jsonb_in,
-														CStringGetDatum("{}")),
-									BoolGetDatum(true));
-	}
-	return state;
-}
-
-/*
- * What the first "count" names of a path lead to, or NULL.
- */
-static Jsonb *
-path_extract(Datum state, const RulePath *path, int count)
-{
-	LOCAL_FCINFO(extract, 2);
-	Datum		value;
-
-	InitFunctionCallInfoData(*extract, NULL, 2, InvalidOid, NULL, NULL);
-	extract->args[0].value = state;
-	extract->args[0].isnull = false;
-	extract->args[1].value = PointerGetDatum(path_array(path, count));
-	extract->args[1].isnull = false;
-	value = jsonb_extract_path(extract);
-	return extract->isnull ? NULL : DatumGetJsonbP(value);
-}
-
-/*
- * The first "count" names of a path as the text[] that the server's jsonb
- * functions take.
- */
-static ArrayType *
-path_array(const RulePath *path, int count)
-{
-	Datum	   *names = palloc(sizeof(Datum) * count);
-	int			i;
-
-	for (i = 0; i < count; i++)
-		names[i] = CStringGetTextDatum(path->names[i]);
-	return construct_array(names, count, TEXTOID, -1, false, TYPALIGN_INT);
 }
