@@ -9,7 +9,7 @@
  * to read options, to seed over several connections, to start and watch
  * processes, to show progress, and to clean up in every case.
  *
- * A sub-command is a profile: defaults for the options and a list of steps.
+ * A sub-command is a profile: options with their defaults, and steps.
  *
  * IDENTIFICATION
  *	  bench/alvyn_bench.c
@@ -18,7 +18,9 @@
  */
 #include "postgres_fe.h"
 
-#include "daily.h"
+#include <unistd.h>
+
+#include "account.h"
 #include "options.h"
 #include "report.h"
 #include "run.h"
@@ -28,14 +30,20 @@ typedef struct Profile
 {
 	const char *name;
 	const char *help;
-	const OptionDefault *defaults;
+	const OptionDefault *options;
 	bool		(*check) (void);
 	bool		(*run) (void);
 } Profile;
 
 static const Profile profiles[] = {
 	{"daily", "a day's traffic: off-peak, peak and cool-down",
-	daily_defaults, daily_check, daily_run},
+	daily_options, daily_check, account_run},
+	{"custom", "as fast as it goes, with a few hot accounts",
+	custom_options, custom_check, account_run},
+	{"capacity", "stages of a rising rate, until one is not sustained",
+	capacity_options, capacity_check, capacity_run},
+	{"soak", "a steady rate for long, watching what grows",
+	soak_options, soak_check, soak_run},
 };
 
 static const Profile *profile_find(const char *name);
@@ -57,17 +65,18 @@ main(int argc, char **argv)
 		return argc == 2 && strcmp(argv[1], "--help") == 0 ? 0 : 2;
 	}
 	argv[1] = argv[0];			/* for getopt's messages */
-	if (!options_read(argc - 1, argv + 1, profile->defaults))
+	if (!options_read(argc - 1, argv + 1, profile->options, 0))
 		return complain();
 	if (option_switch("help"))
 	{
 		printf("alvyn_bench %s: %s\n\n", profile->name, profile->help);
-		options_help(profile->defaults);
+		options_help(profile->options);
 		return 0;
 	}
 	if (!profile->check())
 		return complain();
 
+	report_name(profile->name);
 	run_begin(option_integer("run-timeout"));
 	if (run_make_directory())
 		profile->run();

@@ -26,6 +26,8 @@
 #include "steps.h"
 #include "target.h"
 
+static const char *report_profile = NULL;
+
 static void report_keep_setting(const char *name, const char *value);
 static void report_keep_fact(const char *name, const char *value);
 static void report_insert(const char *sql, const char *name, const char *value);
@@ -37,14 +39,23 @@ static bool report_save(void);
 static void report_save_reason(void);
 
 /*
+ * Tell which command it is.
+ */
+void
+report_name(const char *profile)
+{
+	report_profile = profile;
+}
+
+/*
  * At the start: write options and machine into the run's database.
  */
 bool
-report_prepare(const char *profile)
+report_prepare(void)
 {
 	struct utsname name;
 
-	report_keep_setting("profile", profile);
+	report_keep_setting("profile", report_profile);
 	options_each(report_keep_setting);
 
 	uname(&name);

@@ -11,7 +11,8 @@
 #ifndef REPORT_H
 #define REPORT_H
 
-extern bool report_prepare(const char *profile);
+extern void report_name(const char *profile);
+extern bool report_prepare(void);
 extern bool report_write(void);
 
 #endif							/* REPORT_H */

@@ -4,17 +4,7 @@
  *	  Runs the planned operations through pgbench.
  *
  * A phase is a set of pgbench processes that run side by side, one for each
- * class (read, deposit) and replica, each with its connections.  A process
- * has a fixed number of operations and a fixed rate; pgbench draws the times
- * at which they are due and measures latency from then, so a server that
- * falls behind cannot hide it.  The next phase begins when all have ended.
- *
- * Each client of a process runs the same number of scripts, so there may be
- * up to clients - 1 scripts too many; those find no operation, do nothing,
- * and are left out of the analysis.  Every planned operation is run exactly
- * once.
- *
- * How far a phase is, is the number of lines in the processes' logs.
+ * replica.  The next phase begins when all have ended.
  *
  * IDENTIFICATION
  *	  bench/traffic.c
@@ -23,124 +13,206 @@
  */
 #include "postgres_fe.h"
 
+#include <signal.h>
+
 #include "libpq-fe.h"
 
 #include "options.h"
-#include "process.h"
 #include "progress.h"
+#include "replace.h"
+#include "replica.h"
+#include "report.h"
 #include "run.h"
+#include "sample.h"
 #include "session.h"
 #include "target.h"
 #include "traffic.h"
 
-typedef struct TrafficProcess
-{
-	char	   *process;		/* number in the plan */
-	char	   *class;			/* which script */
-	char	   *clients;
-	char	   *rate;
-	int			operations;
-	pid_t		pid;			/* 0 when ended */
-	char	   *output;			/* file with what it prints */
-	char	   *log;			/* file with a line per script */
-	FILE	   *reader;			/* the log, as far as it was counted */
-	struct TrafficProcess *next;
-} TrafficProcess;
-
 /* All processes that were started, newest first. */
-static TrafficProcess *traffic_processes = NULL;
+static Replica *traffic_replicas = NULL;
 
-/* Lines in all their logs. */
-static int64 traffic_lines = 0;
+/* The scripts' variables. */
+static PGresult *traffic_variables = NULL;
 
+static bool traffic_run_phases(bool (*go_on) (const char *phase, bool *more));
+static bool traffic_next_stage(const char *phase, bool *more);
 static bool traffic_run_phase(const char *phase, const char *name,
-							  const char *operations);
-static TrafficProcess *traffic_plan(PGresult *plan, int row);
-static bool traffic_start(TrafficProcess *process);
-static bool traffic_watch(void);
-static bool traffic_check_end(TrafficProcess *process);
+							  int operations);
+static bool traffic_start(PGresult *plan);
+static bool traffic_watch(const char *phase, int operations);
+static bool traffic_check(int64 *done);
+static bool traffic_running(void);
+static bool traffic_replace(void);
 static void traffic_stop(void);
-static void traffic_count(TrafficProcess *process);
 
 /*
- * Run all phases.  The sessions of the traffic have a statement timeout.
+ * Server, database and plan.
+ */
+bool
+traffic_setup(const char *plan)
+{
+	bool		ok;
+
+	if (!target_open(option_text("dsn")) ||
+		!session_run_script(target_session(), "schema.sql") ||
+		!session_run_script(target_session(), "analyse.sql") ||
+		!report_prepare())
+		return false;
+	progress_begin("planning", "", 0);
+	ok = session_run_script(target_session(), plan);
+	progress_end();
+	return ok;
+}
+
+/*
+ * Run all phases.
  */
 bool
 traffic_run(void)
 {
+	return traffic_run_phases(NULL);
+}
+
+/*
+ * Run phases until enough of them were not sustained.
+ */
+bool
+traffic_run_stages(void)
+{
+	return traffic_run_phases(traffic_next_stage);
+}
+
+/*
+ * Load what all processes left, also those that were stopped.
+ */
+bool
+traffic_load_logs(void)
+{
+	for (Replica *replica = traffic_replicas; replica != NULL;
+		 replica = replica->next)
+	{
+		if (!replica_load(replica))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Also after a failure: what was measured until then.
+ */
+bool
+traffic_analyse(void)
+{
+	bool		ok;
+
+	progress_begin("analysing", "", 0);
+	ok = traffic_load_logs() &&
+		session_run(target_session(), "ANALYZE alvyn_bench.log") &&
+		session_run(target_session(), "SELECT alvyn_bench.analyse_rest()");
+	progress_end();
+	return ok;
+}
+
+/*
+ * Compare the store with the plan, after spoiling it if that is asked for.
+ */
+bool
+traffic_verify(const char *script)
+{
+	const char *tamper = option_text("tamper");
+	bool		ok;
+
+	if (tamper != NULL && !session_run_file(target_session(), tamper))
+		return false;
+	progress_begin("verifying", "", 0);
+	ok = session_run(target_session(), "ANALYZE alvyn_bench.request") &&
+		session_run_script(target_session(), script);
+	progress_end();
+	return ok;
+}
+
+/*
+ * Run phases as long as the function, if there is one, wants more.  The
+ * sessions of the traffic have a statement timeout.
+ */
+static bool
+traffic_run_phases(bool (*go_on) (const char *phase, bool *more))
+{
 	PGresult   *phases;
 	char	   *timeout;
 	bool		ok = true;
+	bool		more = true;
 
 	phases = session_query(target_session(),
 						   "SELECT phase, name, request_count"
 						   "  FROM alvyn_bench.phase ORDER BY phase", 0, NULL);
-	if (phases == NULL)
+	traffic_variables = session_query(target_session(),
+									  "SELECT name, value"
+									  "  FROM alvyn_bench.variable", 0, NULL);
+	if (phases == NULL || traffic_variables == NULL)
 		return false;
 
 	timeout = run_format("-c statement_timeout=%ds",
 						 option_integer("operation-timeout"));
 	setenv("PGOPTIONS", timeout, 1);
 	setenv("PGAPPNAME", "alvyn_bench traffic", 1);
-	for (int row = 0; ok && row < PQntuples(phases); row++)
+	for (int row = 0; ok && more && row < PQntuples(phases); row++)
+	{
 		ok = traffic_run_phase(PQgetvalue(phases, row, 0),
 							   PQgetvalue(phases, row, 1),
-							   PQgetvalue(phases, row, 2));
+							   atoi(PQgetvalue(phases, row, 2)));
+		if (ok && go_on != NULL)
+			ok = go_on(PQgetvalue(phases, row, 0), &more);
+	}
 	unsetenv("PGOPTIONS");
 	unsetenv("PGAPPNAME");
-	free(timeout);
 	PQclear(phases);
 	return ok;
 }
 
 /*
- * Load the logs of all processes, also of those that were stopped.
+ * After a stage: judge it.
  */
-bool
-traffic_load_logs(void)
+static bool
+traffic_next_stage(const char *phase, bool *more)
 {
-	for (TrafficProcess *process = traffic_processes; process != NULL;
-		 process = process->next)
-	{
-		const char *params[] = {process->process};
-		char	   *value;
+	const char *params[] = {phase};
+	PGresult   *result;
+	char	   *value;
 
-		value = session_value(target_session(),
-							  "SELECT set_config('alvyn_bench.process', $1, false)",
-							  1, params);
-		if (value == NULL ||
-			!session_copy(target_session(),
-						  "COPY alvyn_bench.log (client_id, transaction_no,"
-						  " outcome, script_no, epoch, epoch_us, lag_us,"
-						  " retries) FROM STDIN (DELIMITER ' ')",
-						  process->log))
-			return false;
-		free(value);
-	}
-	return true;
+	if (!traffic_load_logs())
+		return false;
+	result = session_query(target_session(),
+						   "SELECT alvyn_bench.analyse_phase($1)", 1, params);
+	if (result == NULL)
+		return false;
+	PQclear(result);
+	value = session_value(target_session(),
+						  "SELECT alvyn_bench.next_stage($1)", 1, params);
+	*more = value != NULL && *value == 't';
+	free(value);
+	return run_goes_on();
 }
 
 /*
  * Start the processes of a phase and wait for all of them.
  */
 static bool
-traffic_run_phase(const char *phase, const char *name, const char *operations)
+traffic_run_phase(const char *phase, const char *name, int operations)
 {
 	const char *params[] = {phase};
 	PGresult   *plan;
-	bool		ok = true;
+	bool		ok;
 
 	plan = session_query(target_session(),
-						 "SELECT process, class, clients, rate, operations"
+						 "SELECT " REPLICA_COLUMNS
 						 "  FROM alvyn_bench.process"
 						 " WHERE phase = $1 ORDER BY process", 1, params);
 	if (plan == NULL)
 		return false;
 
-	progress_begin(name, "requests", atoi(operations));
-	for (int row = 0; ok && row < PQntuples(plan); row++)
-		ok = traffic_start(traffic_plan(plan, row));
-	ok = ok && traffic_watch();
+	progress_begin(name, "requests", operations);
+	ok = traffic_start(plan) && traffic_watch(phase, operations);
 	if (!ok)
 		traffic_stop();
 	progress_end();
@@ -148,146 +220,104 @@ traffic_run_phase(const char *phase, const char *name, const char *operations)
 	return ok;
 }
 
-/*
- * A process as the plan's row says.
- */
-static TrafficProcess *
-traffic_plan(PGresult *plan, int row)
-{
-	TrafficProcess *process = calloc(1, sizeof(TrafficProcess));
-
-	process->process = run_format("%s", PQgetvalue(plan, row, 0));
-	process->class = run_format("%s", PQgetvalue(plan, row, 1));
-	process->clients = run_format("%s", PQgetvalue(plan, row, 2));
-	process->rate = run_format("%s", PQgetvalue(plan, row, 3));
-	process->operations = atoi(PQgetvalue(plan, row, 4));
-	process->output = run_format("%s/%s.out", run_directory(),
-								 process->process);
-	return process;
-}
-
-/*
- * Start one pgbench.  Its arrivals are drawn from a seed of its own, so that
- * a run can be repeated.
- */
 static bool
-traffic_start(TrafficProcess *process)
+traffic_start(PGresult *plan)
 {
-	int			clients = atoi(process->clients);
-	char	   *prefix = run_format("%s/%s.log", run_directory(),
-									process->process);
-	char	   *argv[] = {
-		"pgbench", "--no-vacuum", "--protocol=prepared", "--log",
-		"--failures-detailed",
-		run_format("--log-prefix=%s", prefix),
-		run_format("--file=%s/scripts/%s.sql", run_home(), process->class),
-		run_format("--client=%d", clients),
-		run_format("--transactions=%d",
-				   (process->operations + clients - 1) / clients),
-		run_format("--rate=%s", process->rate),
-		run_format("--max-tries=%s", option_text("max-tries")),
-		run_format("--random-seed=%d", option_integer("seed") * 1000 +
-				   atoi(process->process)),
-		run_format("--define=process=%s", process->process),
-		run_format("--define=operations=%d", process->operations),
-		run_format("--define=clients=%d", clients),
-		run_format("--define=history=%s", option_text("history")),
-		run_format("--define=seed=%s", option_text("seed")),
-		"--define=k=-1", "--define=last_ticket=0", NULL
-	};
-
-	if (option_switch("verbose"))
+	for (int row = 0; row < PQntuples(plan); row++)
 	{
-		for (int i = 0; argv[i] != NULL; i++)
-			fprintf(stderr, "%s%s", argv[i], argv[i + 1] ? " " : "\n");
-	}
-	process->pid = process_start(argv, process->output, PROCESS_ORDINARY);
-	process->log = run_format("%s.%d", prefix, (int) process->pid);
-	process->next = traffic_processes;
-	traffic_processes = process;
-	return process->pid != 0;
-}
+		Replica    *replica = replica_plan(plan, row);
 
-/*
- * Wait for all processes, showing how far they are.
- */
-static bool
-traffic_watch(void)
-{
-	int64		before = traffic_lines;
-	bool		running = true;
-
-	while (running)
-	{
-		running = false;
-		for (TrafficProcess *process = traffic_processes; process != NULL;
-			 process = process->next)
-		{
-			if (process->pid == 0)
-				continue;
-			if (!traffic_check_end(process))
-				return false;
-			traffic_count(process);
-			running = running || process->pid != 0;
-		}
-		progress_at(traffic_lines - before);
-		if (!run_goes_on())
+		replica->next = traffic_replicas;
+		traffic_replicas = replica;
+		if (!replica_start(replica, traffic_variables))
 			return false;
-		run_sleep_ms(running ? RUN_POLL_MS : 0);
 	}
 	return true;
 }
 
 /*
- * Notice that a process has ended.  pgbench fails when a client had to give
- * up, which is any error but a conflict.
+ * Wait for all processes, showing how far they are, and do what is to be
+ * done meanwhile.
  */
 static bool
-traffic_check_end(TrafficProcess *process)
+traffic_watch(const char *phase, int operations)
 {
-	int			status;
+	int64		done = 0;
+	bool		replace = replace_wanted(phase);
 
-	if (!process_ended(process->pid, &status))
+	while (traffic_running())
+	{
+		if (!traffic_check(&done) || !run_goes_on())
+			return false;
+		progress_at(done);
+		if (replace && done >= operations / 2)
+		{
+			replace = false;
+			if (!traffic_replace())
+				return false;
+		}
+		if (!sample_tick())
+			return false;
+		run_sleep_ms(traffic_running() ? RUN_POLL_MS : 0);
+	}
+	return true;
+}
+
+/*
+ * Look which processes have ended, and count what they have done.
+ */
+static bool
+traffic_check(int64 *done)
+{
+	for (Replica *replica = traffic_replicas; replica != NULL;
+		 replica = replica->next)
+	{
+		if (replica->pid == 0)
+			continue;
+		if (!replica_check(replica))
+			return false;
+		*done += replica_count(replica);
+	}
+	return true;
+}
+
+static bool
+traffic_running(void)
+{
+	for (Replica *replica = traffic_replicas; replica != NULL;
+		 replica = replica->next)
+	{
+		if (replica->pid != 0)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Kill the newest of the processes that run, and start another.
+ */
+static bool
+traffic_replace(void)
+{
+	Replica    *victim = traffic_replicas;
+	Replica    *successor;
+
+	while (victim != NULL && victim->pid == 0)
+		victim = victim->next;
+	if (victim == NULL)
 		return true;
-	process->pid = 0;
-	if (status == 0)
-		return true;
-	return run_fail("pgbench (%s, process %s) failed with exit code %d: %s",
-					process->class, process->process, status,
-					process_complaint(process->output));
+	successor = replace_replica(victim);
+	if (successor == NULL)
+		return run_goes_on();
+	successor->next = traffic_replicas;
+	traffic_replicas = successor;
+	return replica_start(successor, traffic_variables);
 }
 
 static void
 traffic_stop(void)
 {
-	for (TrafficProcess *process = traffic_processes; process != NULL;
-		 process = process->next)
-	{
-		if (process->pid != 0)
-			process_stop(process->pid);
-		process->pid = 0;
-	}
-}
-
-/*
- * Count the lines that a process' log has grown by.
- */
-static void
-traffic_count(TrafficProcess *process)
-{
-	char		buffer[65536];
-	size_t		length;
-
-	if (process->reader == NULL)
-		process->reader = fopen(process->log, "r");
-	if (process->reader == NULL)
-		return;
-	clearerr(process->reader);
-	while ((length = fread(buffer, 1, sizeof(buffer), process->reader)) > 0)
-	{
-		for (size_t i = 0; i < length; i++)
-			traffic_lines += buffer[i] == '\n';
-	}
-	if (process->pid == 0)
-		fclose(process->reader);
+	for (Replica *replica = traffic_replicas; replica != NULL;
+		 replica = replica->next)
+		replica_kill(replica, SIGTERM);
 }

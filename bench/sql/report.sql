@@ -7,30 +7,6 @@
 -- what there is.
 --
 
--- The objectives of a phase, or of the whole run where phase is null.  A
--- phase without a deposit or a read meets the objective for it.
-CREATE VIEW alvyn_bench.objective AS
-    SELECT l.phase,
-           o.metric,
-           o.actual,
-           o.threshold,
-           coalesce(o.actual <= o.threshold, true) AS passed
-      FROM alvyn_bench.latency l
-     CROSS JOIN LATERAL (VALUES
-        ('read_p95_ms',
-         (SELECT r.percentiles[2] FROM alvyn_bench.latency r
-           WHERE r.phase IS NOT DISTINCT FROM l.phase AND r.class = 'read'),
-         alvyn_bench.setting('slo-read-p95-ms')::numeric),
-        ('deposit_p95_ms',
-         (SELECT d.percentiles[2] FROM alvyn_bench.latency d
-           WHERE d.phase IS NOT DISTINCT FROM l.phase AND d.class = 'deposit'),
-         alvyn_bench.setting('slo-deposit-p95-ms')::numeric),
-        ('error_rate_percent',
-         round(l.failed * 100.0 / nullif(l.attempted, 0), 6),
-         alvyn_bench.setting('slo-error-rate-percent')::numeric)
-     ) AS o (metric, actual, threshold)
-     WHERE l.class IS NULL;
-
 -- Why the run failed, or null.
 CREATE FUNCTION alvyn_bench.verdict() RETURNS text
     LANGUAGE sql STABLE
@@ -39,7 +15,11 @@ CREATE FUNCTION alvyn_bench.verdict() RETURNS text
           FROM (
             SELECT 1, format('%s of %s operations were not run',
                              planned.n - coalesce(l.attempted, 0), planned.n)
-              FROM (SELECT count(*) AS n FROM alvyn_bench.operation) planned
+              FROM (SELECT count(*) AS n
+                      FROM alvyn_bench.operation
+                      JOIN alvyn_bench.process USING (process)
+                      JOIN alvyn_bench.phase USING (phase)
+                     WHERE NOT skipped) planned
               LEFT JOIN alvyn_bench.latency l
                      ON l.phase IS NULL AND l.class IS NULL
              WHERE planned.n <> coalesce(l.attempted, 0)
@@ -54,18 +34,31 @@ CREATE FUNCTION alvyn_bench.verdict() RETURNS text
                           concat_ws(', for example ', occurrences, sample))
               FROM alvyn_bench.fault
              UNION ALL
-            SELECT 5, format('objective missed: %s is %s, more than %s',
+            SELECT 5, value ->> 'failure' FROM alvyn_bench.part
+             WHERE value ->> 'failure' IS NOT NULL
+             UNION ALL
+            SELECT 6, format('objective missed: %s is %s, more than %s',
                              metric, round(actual, 3), threshold)
               FROM alvyn_bench.objective
              WHERE phase IS NULL AND NOT passed
+               AND alvyn_bench.setting_is_on('enforce-slos')
+             UNION ALL
+            SELECT 6, format('not even the first stage was sustained: %s',
+                             array_to_string(reasons, ', '))
+              FROM alvyn_bench.sustained
+             WHERE phase = 0 AND reasons <> '{}'
+               AND alvyn_bench.setting('profile') = 'capacity'
           ) AS found (severity, reason)
          ORDER BY severity, reason
          LIMIT 1;
     END;
 
-CREATE FUNCTION alvyn_bench.setting_number(name text) RETURNS numeric
-    LANGUAGE sql STABLE
-    RETURN alvyn_bench.setting(name)::numeric;
+-- Text as JSON: what looks like a number or a truth value is one.
+CREATE FUNCTION alvyn_bench.plain_value(value text) RETURNS jsonb
+    LANGUAGE sql IMMUTABLE
+    RETURN CASE WHEN value ~ '^[0-9]{1,15}([.][0-9]{1,15})?$' OR value IN ('true', 'false')
+                THEN value::jsonb
+                ELSE to_jsonb(value) END;
 
 -- Counts and latency of one line of alvyn_bench.latency.
 CREATE FUNCTION alvyn_bench.latency_object(of_phase smallint, of_class text)
@@ -90,11 +83,20 @@ CREATE FUNCTION alvyn_bench.latency_object(of_phase smallint, of_class text)
            AND class IS NOT DISTINCT FROM of_class;
     END;
 
+-- A field for each class that there is, as latency_object gives it.
+CREATE FUNCTION alvyn_bench.classes_object(of_phase smallint) RETURNS jsonb
+    LANGUAGE sql STABLE
+    BEGIN ATOMIC
+        SELECT coalesce(jsonb_object_agg(class, alvyn_bench.latency_object(of_phase, class)),
+                        '{}')
+          FROM (SELECT DISTINCT class FROM alvyn_bench.operation) AS classes;
+    END;
+
 CREATE FUNCTION alvyn_bench.slo_object(of_phase smallint) RETURNS jsonb
     LANGUAGE sql STABLE
     BEGIN ATOMIC
         SELECT jsonb_build_object(
-                   'enforced', true,
+                   'enforced', alvyn_bench.setting_is_on('enforce-slos'),
                    'passed', bool_and(passed),
                    'checks', jsonb_agg(jsonb_build_object(
                        'metric', metric,
@@ -109,41 +111,49 @@ CREATE FUNCTION alvyn_bench.slo_object(of_phase smallint) RETURNS jsonb
 -- The most connections that the traffic had at a time.
 CREATE FUNCTION alvyn_bench.connections() RETURNS bigint
     LANGUAGE sql STABLE
-    RETURN (SELECT max(clients)
+    RETURN (SELECT coalesce(max(clients), 0)
               FROM (SELECT sum(clients) AS clients FROM alvyn_bench.process
+                     WHERE replaces IS NULL
                      GROUP BY phase) AS phases);
 
+-- The options, under the original's names where it has them, else in camel
+-- case.  Times are in milliseconds there.
 CREATE FUNCTION alvyn_bench.configuration_object() RETURNS jsonb
     LANGUAGE sql STABLE
     BEGIN ATOMIC
-        SELECT jsonb_build_object(
-            'profile', alvyn_bench.setting('profile'),
-            'workerCount', alvyn_bench.setting_number('replicas'),
-            'poolSize', 2 * alvyn_bench.setting_number('clients'),
-            'operationTimeoutMs', 1000 * alvyn_bench.setting_number('operation-timeout'),
-            'runTimeoutMs', 1000 * alvyn_bench.setting_number('run-timeout'),
-            'accountCount', alvyn_bench.setting_number('accounts'),
-            'activeUserCount', alvyn_bench.setting_number('active-users'),
-            'operationsPerUser', alvyn_bench.setting_number('operations-per-user'),
-            'hotAccountCount', 0,
-            'hotTrafficPercent', 0,
-            'historyEventsPerAccount', alvyn_bench.setting_number('history'),
-            'durationSeconds', alvyn_bench.setting_number('duration-seconds'),
-            'timeScale', alvyn_bench.setting_number('time-scale'),
-            'seedBatchSize', alvyn_bench.setting_number('history'),
-            'seedConnections', alvyn_bench.setting_number('seed-connections'),
-            'requestCount', (SELECT count(*) FROM alvyn_bench.operation),
-            'readPercent', alvyn_bench.setting_number('read-percent'),
-            'concurrency', alvyn_bench.connections(),
-            'maxRetries', alvyn_bench.setting_number('max-tries') - 1,
-            'sloReadP95Ms', alvyn_bench.setting_number('slo-read-p95-ms'),
-            'sloDepositP95Ms', alvyn_bench.setting_number('slo-deposit-p95-ms'),
-            'sloErrorRatePercent', alvyn_bench.setting_number('slo-error-rate-percent'),
-            'seed', alvyn_bench.setting_number('seed'),
-            'snapshots', alvyn_bench.setting('no-snapshots') IS DISTINCT FROM 'true',
-            'verbose', alvyn_bench.setting('verbose') IS NOT NULL,
-            'enforceSlos', true,
-            'outputPath', alvyn_bench.setting('output'));
+        SELECT jsonb_object_agg(
+                   coalesce(k.field, lower(left(camel, 1)) || substr(camel, 2)),
+                   CASE WHEN k.factor IS NOT NULL
+                        THEN to_jsonb(s.value::numeric * k.factor)
+                        ELSE alvyn_bench.plain_value(s.value) END)
+               || jsonb_build_object(
+                   'requestCount', (SELECT sum(request_count) FROM alvyn_bench.phase),
+                   'maxRetries', alvyn_bench.setting_number('max-tries') - 1,
+                   'snapshots', NOT alvyn_bench.setting_is_on('no-snapshots'),
+                   'concurrency', alvyn_bench.connections())
+          FROM alvyn_bench.setting s
+         CROSS JOIN LATERAL (SELECT replace(initcap(replace(s.name, '-', ' ')), ' ', '') AS camel) c
+          LEFT JOIN (VALUES
+            ('replicas', 'workerCount', NULL),
+            ('clients', 'poolSize', NULL),
+            ('operation-timeout', 'operationTimeoutMs', 1000),
+            ('run-timeout', 'runTimeoutMs', 1000),
+            ('accounts', 'accountCount', NULL),
+            ('active-users', 'activeUserCount', NULL),
+            ('hot-accounts', 'hotAccountCount', NULL),
+            ('history', 'historyEventsPerAccount', NULL),
+            ('requests', 'requestCount', NULL),
+            ('capacity-start-rps', 'capacityStartRequestsPerSecond', NULL),
+            ('capacity-step-rps', 'capacityStepRequestsPerSecond', NULL),
+            ('capacity-max-rps', 'capacityMaxRequestsPerSecond', NULL),
+            ('stage-seconds', 'capacityStageSeconds', NULL),
+            ('streams', 'streamCount', NULL),
+            ('hot-streams', 'hotStreamCount', NULL),
+            ('operations', 'operationsPerWorker', NULL),
+            ('batch-size', 'appendBatchSize', NULL),
+            ('output', 'outputPath', NULL)
+          ) AS k (name, field, factor) USING (name)
+         WHERE s.name NOT IN ('dsn', 'max-tries', 'no-snapshots', 'concurrency');
     END;
 
 -- Where the run took place.  The settings are those that were set or that
@@ -161,59 +171,164 @@ CREATE FUNCTION alvyn_bench.environment_object() RETURNS jsonb
                        SELECT jsonb_object_agg(name, current_setting(name))
                          FROM pg_settings
                         WHERE source IN ('configuration file', 'command line')
-                          AND name !~ 'director|dest|library|_file$|^lc_|^log_|^port$|addresses'
+                          AND name !~ 'director|dest|library|_file$|^lc_|^log_|^port$|addresses|^extension_'
                           AND name NOT IN ('DateStyle', 'TimeZone', 'dynamic_shared_memory_type',
                                            'default_text_search_config')
                            OR name IN ('fsync', 'full_page_writes', 'wal_level',
                                        'synchronous_commit', 'autovacuum',
                                        'shared_buffers')))
-               || (SELECT jsonb_object_agg(name, CASE WHEN value ~ '^[0-9]{1,15}$'
-                                                      THEN to_jsonb(value::bigint)
-                                                      ELSE to_jsonb(value) END)
+               || (SELECT jsonb_object_agg(name, alvyn_bench.plain_value(value))
                      FROM alvyn_bench.environment);
     END;
+
+-- When the first operation was due; the times of the report count from here.
+CREATE FUNCTION alvyn_bench.begin_us() RETURNS numeric
+    LANGUAGE sql STABLE
+    RETURN (SELECT begin_us FROM alvyn_bench.latency WHERE phase IS NULL AND class IS NULL);
 
 CREATE FUNCTION alvyn_bench.phases_object() RETURNS jsonb
     LANGUAGE sql STABLE
     BEGIN ATOMIC
-        SELECT jsonb_agg(jsonb_build_object(
+        SELECT coalesce(jsonb_agg(jsonb_build_object(
                    'name', p.name,
                    'requestOffset', p.request_offset,
                    'requestCount', p.request_count,
                    'targetRequestsPerSecond',
                        round(p.request_count / p.duration_seconds, 3),
+                   'offeredRequestsPerSecond',
+                       CASE WHEN p.duration_seconds IS NOT NULL
+                            THEN round(l.attempted * 1000 / nullif(l.offered_ms, 0), 3) END,
+                   'startMs', round((l.begin_us - alvyn_bench.begin_us()) / 1000, 3),
                    'durationMs', round(l.duration_ms, 3),
                    'achievedRequestsPerSecond',
                        round(l.succeeded * 1000 / nullif(l.duration_ms, 0), 3),
                    'request', alvyn_bench.latency_object(p.phase, NULL),
-                   'read', alvyn_bench.latency_object(p.phase, 'read'),
-                   'deposit', alvyn_bench.latency_object(p.phase, 'deposit'),
-                   'slo', alvyn_bench.slo_object(p.phase)) ORDER BY p.phase)
+                   'errors', l.failed,
+                   'sustained', s.reasons = '{}',
+                   'reasons', s.reasons,
+                   'slo', alvyn_bench.slo_object(p.phase))
+                   || alvyn_bench.classes_object(p.phase) ORDER BY p.phase), '[]')
           FROM alvyn_bench.phase p
-          JOIN alvyn_bench.latency l ON l.phase = p.phase AND l.class IS NULL;
+          JOIN alvyn_bench.latency l ON l.phase = p.phase AND l.class IS NULL
+          JOIN alvyn_bench.sustained s ON s.phase = p.phase;
     END;
 
--- Null unless the run came as far as verifying.
-CREATE FUNCTION alvyn_bench.verification_object() RETURNS jsonb
+-- The highest stage of the unbroken run from the start that was sustained,
+-- and the first that was not, with the reasons.
+CREATE FUNCTION alvyn_bench.capacity_object() RETURNS jsonb
+    LANGUAGE sql STABLE
+    BEGIN ATOMIC
+        WITH stage AS (
+            SELECT p.phase, s.reasons,
+                   round(p.request_count / p.duration_seconds, 3) AS rate
+              FROM alvyn_bench.sustained s
+              JOIN alvyn_bench.phase p USING (phase)
+        ), missed AS (
+            SELECT * FROM stage WHERE reasons <> '{}' ORDER BY phase LIMIT 1
+        )
+        SELECT jsonb_build_object(
+                   'maximumSustainableRequestsPerSecond',
+                   (SELECT max(rate) FROM stage
+                     WHERE phase < coalesce((SELECT phase FROM missed), 32767)),
+                   'firstUnsustainableRequestsPerSecond', (SELECT rate FROM missed),
+                   'reasons', (SELECT to_jsonb(reasons) FROM missed))
+         WHERE alvyn_bench.setting('profile') = 'capacity';
+    END;
+
+-- One entry per second and class.  A request counts in the second in which
+-- it was done, and as offered in the one in which it was due.
+CREATE FUNCTION alvyn_bench.time_series_object() RETURNS jsonb
+    LANGUAGE sql STABLE
+    BEGIN ATOMIC
+        WITH done AS (
+            SELECT div(finished_us - alvyn_bench.begin_us(), 1000000)::integer AS second,
+                   class,
+                   min(phase) AS phase,
+                   count(*) FILTER (WHERE succeeded) AS succeeded,
+                   count(*) FILTER (WHERE NOT succeeded) AS failed,
+                   alvyn_bench.milliseconds(
+                       percentile_disc(ARRAY[0.5, 0.95, 0.99])
+                           WITHIN GROUP (ORDER BY latency_us)) AS percentiles,
+                   round(max(latency_us) / 1000.0, 3) AS slowest
+              FROM alvyn_bench.request
+             GROUP BY 1, 2
+        ), due AS (
+            SELECT div(finished_us - coalesce(latency_us, 0) - alvyn_bench.begin_us(),
+                       1000000)::integer AS second,
+                   class,
+                   count(*) AS offered
+              FROM alvyn_bench.request
+             GROUP BY 1, 2
+        )
+        SELECT coalesce(jsonb_agg(jsonb_build_object(
+                   'second', second,
+                   'class', class,
+                   'phase', p.name,
+                   'offered', coalesce(offered, 0),
+                   'succeeded', coalesce(succeeded, 0),
+                   'failed', coalesce(failed, 0),
+                   'p50', percentiles[1],
+                   'p95', percentiles[2],
+                   'p99', percentiles[3],
+                   'max', slowest) ORDER BY second, class), '[]')
+          FROM done
+          FULL JOIN due USING (second, class)
+          LEFT JOIN alvyn_bench.phase p USING (phase);
+    END;
+
+-- Samples of what went wrong: refused answers and what pgbench complained of.
+CREATE FUNCTION alvyn_bench.errors_object() RETURNS jsonb
+    LANGUAGE sql STABLE
+    BEGIN ATOMIC
+        SELECT coalesce(jsonb_agg(to_jsonb(e)), '[]')
+          FROM (SELECT process, n, answer AS message, 'wrong answer' AS error
+                  FROM alvyn_bench.wrong_answer
+                 UNION ALL
+                SELECT process, NULL, line, 'pgbench'
+                  FROM alvyn_bench.output
+                 WHERE line ~ 'error|ERROR|FATAL'
+                 ORDER BY process, n
+                 LIMIT 100) AS e;
+    END;
+
+-- A process that was killed: what its successor took over, and what of that
+-- the store had already.
+CREATE FUNCTION alvyn_bench.replacement_object() RETURNS jsonb
     LANGUAGE sql STABLE
     BEGIN ATOMIC
         SELECT jsonb_build_object(
-                   'accountCount', t.accounts,
-                   'eventCount', t.stored_events - t.snapshot_events,
-                   'storedEventCount', t.stored_events,
-                   'snapshotEventCount', t.snapshot_events,
-                   'expectedEventCount', t.expected_events,
-                   'expectedSnapshotEventCount', t.expected_snapshots,
-                   'seedEventCount', t.seeded_events,
-                   'seedSnapshotEventCount', 0,
-                   'successfulDeposits', t.deposits,
-                   'finalBalance', t.balance,
-                   'expectedBalance', t.expected_balance,
-                   'faults', (SELECT coalesce(jsonb_agg(to_jsonb(f)), '[]')
-                                FROM alvyn_bench.fault f))
-          FROM alvyn_bench.total t;
+                   'workerId', s.replica,
+                   'killedProcess', s.replaces,
+                   'successorProcess', s.process,
+                   'operationsTakenOver', s.operations,
+                   'depositsAlreadyStored', repeated.n,
+                   'lines', jsonb_build_array(
+                       jsonb_build_object('what', 'operations that a replica took over',
+                                          'value', s.operations),
+                       jsonb_build_object('what', 'deposits of these that were stored already',
+                                          'value', repeated.n)))
+          FROM alvyn_bench.process s
+         CROSS JOIN LATERAL (SELECT count(*) AS n FROM alvyn_bench.repeated r
+                              WHERE r.process = s.process) AS repeated
+         WHERE s.replaces IS NOT NULL;
     END;
 
+-- What the profile adds, if anything.
+INSERT INTO alvyn_bench.part
+    SELECT 'replacement', alvyn_bench.replacement_object()
+     WHERE EXISTS (SELECT FROM alvyn_bench.process WHERE replaces IS NOT NULL);
+
+CREATE FUNCTION alvyn_bench.workers_object() RETURNS jsonb
+    LANGUAGE sql STABLE
+    BEGIN ATOMIC
+        SELECT coalesce(jsonb_agg(jsonb_build_object(
+                   'workerId', replica,
+                   'requestAttempts', attempts) ORDER BY replica), '[]')
+          FROM (SELECT replica, count(*) + sum(retries) AS attempts
+                  FROM alvyn_bench.request GROUP BY replica) AS r;
+    END;
+
+-- Parts that a profile adds replace fields of the same name.
 CREATE FUNCTION alvyn_bench.report(failure text) RETURNS jsonb
     LANGUAGE sql STABLE
     BEGIN ATOMIC
@@ -230,8 +345,6 @@ CREATE FUNCTION alvyn_bench.report(failure text) RETURNS jsonb
             'phaseDurations', (SELECT jsonb_object_agg(name, duration_ms)
                                  FROM alvyn_bench.step),
             'request', alvyn_bench.latency_object(NULL, NULL),
-            'read', alvyn_bench.latency_object(NULL, 'read'),
-            'deposit', alvyn_bench.latency_object(NULL, 'deposit'),
             'throughput', (
                 SELECT jsonb_build_object(
                            'durationMs', round(duration_ms, 3),
@@ -240,19 +353,14 @@ CREATE FUNCTION alvyn_bench.report(failure text) RETURNS jsonb
                                round(succeeded * 1000 / nullif(duration_ms, 0), 3))
                   FROM alvyn_bench.latency
                  WHERE phase IS NULL AND class IS NULL),
-            'trafficPhases', coalesce(alvyn_bench.phases_object(), '[]'),
+            'trafficPhases', alvyn_bench.phases_object(),
+            'timeSeries', alvyn_bench.time_series_object(),
             'slo', alvyn_bench.slo_object(NULL),
-            'capacity', NULL,
+            'capacity', alvyn_bench.capacity_object(),
             'snapshotBenchmark', NULL,
-            'errors', (
-                SELECT coalesce(jsonb_agg(to_jsonb(w)), '[]')
-                  FROM (SELECT process, n, answer FROM alvyn_bench.wrong_answer
-                         ORDER BY process, n LIMIT 100) AS w),
-            'verification', alvyn_bench.verification_object(),
-            'workers', (
-                SELECT jsonb_agg(jsonb_build_object(
-                           'workerId', replica,
-                           'requestAttempts', operations) ORDER BY replica)
-                  FROM (SELECT replica, sum(operations) AS operations
-                          FROM alvyn_bench.process GROUP BY replica) AS r));
+            'errors', alvyn_bench.errors_object(),
+            'verification', NULL,
+            'workers', alvyn_bench.workers_object())
+            || alvyn_bench.classes_object(NULL)
+            || (SELECT coalesce(jsonb_object_agg(name, value), '{}') FROM alvyn_bench.part);
     END;

@@ -28,24 +28,36 @@ CREATE TABLE alvyn_bench.step (
     duration_ms numeric NOT NULL
 );
 
--- The phases of the traffic.  duration_seconds is after the time scale.
+-- The phases of the traffic.  The duration is after the time scale, and null
+-- where operations are not due at a time but follow one another.  A run may
+-- end before its last phases; these are skipped.
 CREATE TABLE alvyn_bench.phase (
     phase smallint PRIMARY KEY,
     name text NOT NULL UNIQUE,
     request_offset integer NOT NULL,
     request_count integer NOT NULL,
-    duration_seconds numeric NOT NULL
+    duration_seconds numeric,
+    skipped boolean NOT NULL DEFAULT false
 );
 
--- One pgbench process per phase, class and replica.
+-- One pgbench process per phase and replica.  Its n-th operation is operation
+-- first + n * replicas of the run, unless it took over from another process.
 CREATE TABLE alvyn_bench.process (
     process smallint PRIMARY KEY,
     phase smallint NOT NULL REFERENCES alvyn_bench.phase,
-    class text NOT NULL,
     replica smallint NOT NULL,
+    scripts text NOT NULL,
+    first integer NOT NULL,
     operations integer NOT NULL,
     clients smallint NOT NULL,
-    rate numeric NOT NULL
+    rate numeric,
+    replaces smallint REFERENCES alvyn_bench.process
+);
+
+-- What pgbench's scripts have to know of the options.
+CREATE TABLE alvyn_bench.variable (
+    name text PRIMARY KEY,
+    value text NOT NULL
 );
 
 -- The plan: the n-th operation of a process is operation i of the run.
@@ -53,12 +65,14 @@ CREATE TABLE alvyn_bench.operation (
     process smallint,
     n integer,
     i integer NOT NULL,
+    class text NOT NULL,
     account integer NOT NULL,
     amount integer NOT NULL,
     PRIMARY KEY (process, n)
 );
 
--- pgbench's transaction log; the driver sets the process before each COPY.
+-- pgbench's transaction logs, and what it prints; the driver sets the process
+-- before each COPY.
 CREATE TABLE alvyn_bench.log (
     process smallint DEFAULT current_setting('alvyn_bench.process')::smallint,
     client_id integer,
@@ -70,6 +84,10 @@ CREATE TABLE alvyn_bench.log (
     lag_us bigint,
     retries integer
 );
+CREATE TABLE alvyn_bench.output (
+    process smallint DEFAULT current_setting('alvyn_bench.process')::smallint,
+    line text
+);
 
 -- Answers that the scripts refused.
 CREATE TABLE alvyn_bench.wrong_answer (
@@ -78,15 +96,31 @@ CREATE TABLE alvyn_bench.wrong_answer (
     answer text
 );
 
--- What the verification found, one row per kind of fault.
-CREATE TABLE alvyn_bench.fault (
-    fault text PRIMARY KEY,
-    occurrences bigint NOT NULL,
-    sample text
+-- Operations that a process took over and that turned out to be done.
+CREATE TABLE alvyn_bench.repeated (
+    process smallint,
+    n integer
+);
+
+-- What became of each operation.
+CREATE TABLE alvyn_bench.request (
+    process smallint,
+    n integer,
+    i integer,
+    phase smallint,
+    class text,
+    replica smallint,
+    answered boolean,
+    succeeded boolean,
+    latency_us bigint,
+    finished_us bigint,
+    retries integer,
+    conflicts integer
 );
 
 -- Counts and latency per phase and class; null stands for all of them.
--- Percentiles are p50, p95, p99 and p99.9.
+-- Percentiles are p50, p95, p99 and p99.9.  The offered rate is the one at
+-- which operations came to be due.
 CREATE TABLE alvyn_bench.latency (
     phase smallint,
     class text,
@@ -98,25 +132,43 @@ CREATE TABLE alvyn_bench.latency (
     samples bigint NOT NULL,
     percentiles numeric[],
     slowest numeric,
-    duration_ms numeric
+    begin_us numeric,
+    duration_ms numeric,
+    offered_ms numeric
 );
 
--- What the store adds up to, and what it should; one row.
-CREATE TABLE alvyn_bench.total (
-    accounts bigint NOT NULL,
-    stored_events bigint NOT NULL,
-    snapshot_events bigint NOT NULL,
-    seeded_events bigint NOT NULL,
-    balance numeric NOT NULL,
-    deposits bigint NOT NULL,
-    expected_events bigint NOT NULL,
-    expected_balance numeric NOT NULL,
-    expected_snapshots bigint NOT NULL
+-- What the verification found, one row per kind of fault.
+CREATE TABLE alvyn_bench.fault (
+    fault text PRIMARY KEY,
+    occurrences bigint NOT NULL,
+    sample text
+);
+
+-- What the store adds up to, and what it should.
+CREATE TABLE alvyn_bench.checked (
+    line smallint PRIMARY KEY,
+    name text NOT NULL,
+    found numeric,
+    expected numeric
+);
+
+-- Parts of the report that belong to one profile or one step.
+CREATE TABLE alvyn_bench.part (
+    name text PRIMARY KEY,
+    value jsonb
 );
 
 CREATE FUNCTION alvyn_bench.setting(name text) RETURNS text
     LANGUAGE sql STABLE PARALLEL SAFE
     RETURN (SELECT s.value FROM alvyn_bench.setting s WHERE s.name = setting.name);
+
+CREATE FUNCTION alvyn_bench.setting_number(name text) RETURNS numeric
+    LANGUAGE sql STABLE PARALLEL SAFE
+    RETURN alvyn_bench.setting(name)::numeric;
+
+CREATE FUNCTION alvyn_bench.setting_is_on(name text) RETURNS boolean
+    LANGUAGE sql STABLE PARALLEL SAFE
+    RETURN alvyn_bench.setting(name) IS NOT DISTINCT FROM 'true';
 
 CREATE FUNCTION alvyn_bench.stream_prefix() RETURNS text
     LANGUAGE sql IMMUTABLE PARALLEL SAFE

@@ -79,9 +79,8 @@ CREATE TABLE alvyn_bench.deposit AS
            o.amount::text AS amount,
            coalesce(r.answered, false) AS acknowledged
       FROM alvyn_bench.operation o
-      JOIN alvyn_bench.process p USING (process)
       LEFT JOIN alvyn_bench.request r USING (process, n)
-     WHERE p.class = 'deposit';
+     WHERE o.class = 'deposit';
 
 ANALYZE alvyn_bench.ledger, alvyn_bench.live, alvyn_bench.snapshot, alvyn_bench.deposit;
 
@@ -90,7 +89,7 @@ ANALYZE alvyn_bench.ledger, alvyn_bench.live, alvyn_bench.snapshot, alvyn_bench.
 CREATE TABLE alvyn_bench.snapshot_count AS
     SELECT l.account,
            l.snapshot_events AS found,
-           CASE WHEN alvyn_bench.setting('no-snapshots') = 'true' OR d.deposits < d.first
+           CASE WHEN alvyn_bench.setting_is_on('no-snapshots') OR d.deposits < d.first
                 THEN 0
                 ELSE 1 + (d.deposits - d.first) / 50
            END AS expected
@@ -187,7 +186,7 @@ CREATE TABLE alvyn_bench.verified AS
     SELECT * FROM alvyn.verify(check_snapshots => true);
 
 -- What the whole store adds up to, and what it should.
-INSERT INTO alvyn_bench.total
+CREATE TABLE alvyn_bench.total AS
     WITH size AS (
         SELECT alvyn_bench.setting('accounts')::bigint AS accounts,
                alvyn_bench.setting('history')::bigint AS history
@@ -221,8 +220,9 @@ INSERT INTO alvyn_bench.fault
     SELECT 'alvyn.verify() counts other events', 1,
            format('%s, not %s', v.stored_events, t.stored_events)
       FROM alvyn_bench.verified v, alvyn_bench.total t
-     WHERE (v.streams, v.stored_events, v.snapshot_events)
-           IS DISTINCT FROM (t.accounts, t.stored_events, t.snapshot_events)
+     WHERE (v.streams, v.source_events, v.stored_events, v.snapshot_events)
+           IS DISTINCT FROM (t.accounts, t.stored_events - t.snapshot_events,
+                             t.stored_events, t.snapshot_events)
      UNION ALL
     SELECT 'number of events', 1,
            format('%s, not %s', stored_events - snapshot_events, expected_events)
@@ -238,3 +238,35 @@ INSERT INTO alvyn_bench.fault
            format('%s, not %s', balance, expected_balance)
       FROM alvyn_bench.total
      WHERE balance <> expected_balance;
+
+INSERT INTO alvyn_bench.checked
+    SELECT c.*
+      FROM alvyn_bench.total t
+     CROSS JOIN LATERAL (VALUES
+        (1, 'accounts', t.accounts, alvyn_bench.setting_number('accounts')),
+        (2, 'seeded events', t.seeded_events,
+            alvyn_bench.setting_number('accounts') * alvyn_bench.setting_number('history')),
+        (3, 'deposits', t.stored_events - t.snapshot_events - t.seeded_events, t.deposits),
+        (4, 'source events', t.stored_events - t.snapshot_events, t.expected_events),
+        (5, 'snapshot events', t.snapshot_events, t.expected_snapshots),
+        (6, 'stored events', t.stored_events, t.expected_events + t.expected_snapshots),
+        (7, 'balance', t.balance, t.expected_balance)
+     ) AS c;
+
+INSERT INTO alvyn_bench.part
+    SELECT 'verification',
+           jsonb_build_object(
+               'accountCount', t.accounts,
+               'eventCount', t.stored_events - t.snapshot_events,
+               'storedEventCount', t.stored_events,
+               'snapshotEventCount', t.snapshot_events,
+               'expectedEventCount', t.expected_events,
+               'expectedSnapshotEventCount', t.expected_snapshots,
+               'seedEventCount', t.seeded_events,
+               'seedSnapshotEventCount', 0,
+               'successfulDeposits', t.deposits,
+               'finalBalance', t.balance,
+               'expectedBalance', t.expected_balance,
+               'faults', (SELECT coalesce(jsonb_agg(to_jsonb(f) ORDER BY fault), '[]')
+                            FROM alvyn_bench.fault f))
+      FROM alvyn_bench.total t;
