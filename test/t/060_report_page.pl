@@ -248,6 +248,51 @@ is("$code $complaints", '0 ', 'no knee: made');
 unlike($page, qr{<text>knee}, 'no knee: none marked');
 like($page, qr{Not even the first stage was sustained}, 'no knee: said so');
 
+# Growth of a soak, and findings that only their profile knows.
+$report = report_of('soak', part('soak', 100, 100, 1));
+$report->{configuration}{sampleSeconds} = 10;
+$report->{soak} = {
+	samples => [
+		map {
+			{
+				backend_kb => 4000 + $_,
+				connections => 9,
+				events => 1000,
+				table_bytes => 90_000 * $_,
+				index_bytes => 10_000,
+				live_tuples => 1000,
+				dead_tuples => 0
+			}
+		} 1 .. 20
+	],
+	trends => [
+		{
+			metric => 'bytes per event',
+			early => 500,
+			late => 1800,
+			allowed => 550,
+			passed => JSON::PP::false
+		},
+		{
+			metric => 'connections',
+			early => 9,
+			late => 9,
+			allowed => 10,
+			passed => JSON::PP::true
+		}
+	],
+	lines => [ { what => 'twice', value => 'no' } ]
+};
+$report->{directResult} = { lines => [ { what => 'appends/s', value => 77 } ] };
+($page, $complaints, $code) = page_of($report);
+is("$code $complaints", '0 ', 'soak: made');
+check_page('soak', $page);
+like(headings($page), qr/Growth Direct result/, 'soak: has its sections');
+like($page, qr{<td class="bad">grew</td>}, 'soak: what grew');
+like($page, qr{<td class="good">steady</td>}, 'soak: what did not');
+like($page, qr{<td>appends/s</td><td class="v">77</td>}, 'soak: a finding');
+unlike($page, qr{twice}, 'soak: nothing twice');
+
 # Whatever a report holds stays text.
 my $trap = "$dir/trap";
 my $evil = qq{<script>alert("1")</script>'"; system("touch $trap"); "`touch $trap`};
