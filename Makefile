@@ -98,6 +98,7 @@ ISOLATION = \
 	race_key \
 	race_try \
 	race_check \
+	race_wide \
 	race_many \
 	no_waiting \
 	snapshot_race \

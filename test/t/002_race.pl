@@ -139,6 +139,29 @@ for my $version (1 .. 2)
 $in = "\\q\n";
 $holder->finish;
 
+# REINDEX CONCURRENTLY exchanges the indexes that appends find their streams
+# and heads with; nobody notices.
+{
+	my $file = $node->basedir . '/rebuild.sql';
+	append_to_file($file, q{SELECT alvyn.append(concat('new-', floor(extract(epoch FROM clock_timestamp()) * 400)), NULL, 'A', '1');
+SELECT alvyn.append('rebuild-' || :client_id % 3, NULL, 'A', '1', idempotency_key => gen_random_uuid()::text);
+});
+	my ($bench_out, $bench_err) = ('', '');
+	my $bench = start([ 'pgbench', '-n', '-c', '8', '-j', '2', '-t', '1000', '-f', $file,
+			'-h', $node->host, '-p', $node->port, 'postgres' ], '>', \$bench_out, '2>', \$bench_err);
+	my $rebuilds = 0;
+	while ($bench->pumpable && $rebuilds < 1000)
+	{
+		$node->safe_psql('postgres', "REINDEX INDEX CONCURRENTLY alvyn.$_")
+		  for qw(streams_stream_id_key events_stream_version_key idempotency_key);
+		$rebuilds++;
+		$bench->pump_nb;
+	}
+	ok($bench->finish && $bench_out =~ m{actually processed: 8000/8000\b}, 'rebuilt indexes: no append failed')
+	  or diag($bench_out . $bench_err);
+	cmp_ok($rebuilds, '>', 2, 'rebuilt indexes: there were some');
+}
+
 # A waiting append whose session is ended lets go at once.
 ($in, $out, $err) = ('', '', '');
 my $owner = start([ 'psql', '-XAtq', '-d', $node->connstr('postgres') ], '<', \$in, '>', \$out, '2>', \$err);
