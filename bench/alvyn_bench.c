@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "account.h"
+#include "direct.h"
 #include "options.h"
 #include "report.h"
 #include "run.h"
@@ -44,6 +45,8 @@ static const Profile profiles[] = {
 	capacity_options, capacity_check, capacity_run},
 	{"soak", "a steady rate for long, watching what grows",
 	soak_options, soak_check, soak_run},
+	{"direct", "appends and loads without a model",
+	direct_options, direct_check, direct_run},
 };
 
 static const Profile *profile_find(const char *name);

@@ -78,6 +78,14 @@ CREATE FUNCTION alvyn_bench.latency_object(of_phase smallint, of_class text)
                        'p99', percentiles[3],
                        'p999', percentiles[4],
                        'max', slowest))
+               || CASE class
+                      WHEN 'append' THEN jsonb_build_object(
+                          'eventCount', succeeded * alvyn_bench.setting_number('batch-size'))
+                      WHEN 'load' THEN jsonb_build_object(
+                          'eventCount', (SELECT coalesce(sum(events), 0)
+                                           FROM alvyn_bench.loaded))
+                      ELSE '{}'
+                  END
           FROM alvyn_bench.latency
          WHERE phase IS NOT DISTINCT FROM of_phase
            AND class IS NOT DISTINCT FROM of_class;
@@ -108,6 +116,31 @@ CREATE FUNCTION alvyn_bench.slo_object(of_phase smallint) RETURNS jsonb
         HAVING count(*) > 0;
     END;
 
+-- The traffic as a whole; of appends and loads also the events.
+CREATE FUNCTION alvyn_bench.throughput_object() RETURNS jsonb
+    LANGUAGE sql STABLE
+    BEGIN ATOMIC
+        SELECT jsonb_build_object(
+                   'durationMs', round(l.duration_ms, 3),
+                   'successfulRequests', l.succeeded,
+                   'requestsPerSecond',
+                       round(l.succeeded * 1000 / nullif(l.duration_ms, 0), 3))
+               || coalesce((
+                   SELECT jsonb_build_object(
+                              'operationsPerSecond',
+                              round(l.succeeded * 1000 / nullif(l.duration_ms, 0), 3))
+                          || jsonb_object_agg(
+                              class || 'EventsPerSecond',
+                              round((o ->> 'eventCount')::numeric * 1000
+                                    / nullif(l.duration_ms, 0), 3))
+                     FROM (VALUES ('append'), ('load')) AS c (class)
+                    CROSS JOIN alvyn_bench.latency_object(NULL, class) AS o
+                    WHERE o IS NOT NULL
+                   HAVING count(*) > 0), '{}')
+          FROM alvyn_bench.latency l
+         WHERE l.phase IS NULL AND l.class IS NULL;
+    END;
+
 -- The most connections that the traffic had at a time.
 CREATE FUNCTION alvyn_bench.connections() RETURNS bigint
     LANGUAGE sql STABLE
@@ -116,13 +149,41 @@ CREATE FUNCTION alvyn_bench.connections() RETURNS bigint
                      WHERE replaces IS NULL
                      GROUP BY phase) AS phases);
 
+-- Names that the original's report always has, for the commands on accounts
+-- that have no such option.
+CREATE FUNCTION alvyn_bench.original_configuration() RETURNS jsonb
+    LANGUAGE sql STABLE
+    BEGIN ATOMIC
+        SELECT coalesce((SELECT jsonb_build_object(
+                           'poolSize', round(alvyn_bench.connections()
+                                             / alvyn_bench.setting_number('replicas')),
+                           'hotAccountCount', 0,
+                           'hotTrafficPercent', 0,
+                           'durationSeconds', NULL,
+                           'seedBatchSize', alvyn_bench.setting_number('history'),
+                           'capacityStartRequestsPerSecond', NULL,
+                           'capacityStepRequestsPerSecond', NULL,
+                           'capacityMaxRequestsPerSecond', NULL,
+                           'capacityStageSeconds', NULL,
+                           'snapshotBenchmarkRequests', 0,
+                           'snapshotBenchmarkHistoryEventsPerAccount', NULL,
+                           'enforceSlos', false,
+                           'verbose', false,
+                           'outputPath', NULL)
+                 WHERE alvyn_bench.setting('accounts') IS NOT NULL), '{}');
+    END;
+
 -- The options, under the original's names where it has them, else in camel
 -- case.  Times are in milliseconds there.
 CREATE FUNCTION alvyn_bench.configuration_object() RETURNS jsonb
     LANGUAGE sql STABLE
     BEGIN ATOMIC
-        SELECT jsonb_object_agg(
-                   coalesce(k.field, lower(left(camel, 1)) || substr(camel, 2)),
+        SELECT alvyn_bench.original_configuration()
+               || jsonb_object_agg(
+                   coalesce(CASE WHEN s.name = 'history'
+                                       AND alvyn_bench.setting('profile') = 'direct'
+                                 THEN 'historyEventsPerStream' END,
+                            k.field, lower(left(camel, 1)) || substr(camel, 2)),
                    CASE WHEN k.factor IS NOT NULL
                         THEN to_jsonb(s.value::numeric * k.factor)
                         ELSE alvyn_bench.plain_value(s.value) END)
@@ -342,17 +403,13 @@ CREATE FUNCTION alvyn_bench.report(failure text) RETURNS jsonb
             'coordinatorConnectionCount', 1,
             'connectionCount', alvyn_bench.connections() + 1,
             'durationMs', (SELECT sum(duration_ms) FROM alvyn_bench.step),
-            'phaseDurations', (SELECT jsonb_object_agg(name, duration_ms)
-                                 FROM alvyn_bench.step),
+            'phaseDurations', (
+                SELECT jsonb_build_object('workerStartupMs', NULL, 'snapshotBenchmarkMs', NULL)
+                       || jsonb_object_agg(name, duration_ms)
+                  FROM alvyn_bench.step),
             'request', alvyn_bench.latency_object(NULL, NULL),
-            'throughput', (
-                SELECT jsonb_build_object(
-                           'durationMs', round(duration_ms, 3),
-                           'successfulRequests', succeeded,
-                           'requestsPerSecond',
-                               round(succeeded * 1000 / nullif(duration_ms, 0), 3))
-                  FROM alvyn_bench.latency
-                 WHERE phase IS NULL AND class IS NULL),
+            'overallLatency', alvyn_bench.latency_object(NULL, NULL) -> 'latency',
+            'throughput', alvyn_bench.throughput_object(),
             'trafficPhases', alvyn_bench.phases_object(),
             'timeSeries', alvyn_bench.time_series_object(),
             'slo', alvyn_bench.slo_object(NULL),

@@ -102,6 +102,13 @@ CREATE TABLE alvyn_bench.repeated (
     n integer
 );
 
+-- How many events the loads of a client returned.
+CREATE TABLE alvyn_bench.loaded (
+    process smallint,
+    client_id integer,
+    events bigint
+);
+
 -- What became of each operation.
 CREATE TABLE alvyn_bench.request (
     process smallint,
