@@ -11,6 +11,7 @@
 #ifndef APPEND_H
 #define APPEND_H
 
+#include "compat.h"
 #include "request.h"
 
 /* Columns of alvyn.append_result. */
@@ -32,7 +33,7 @@ extern void alvyn_append_lock(EventLog *log, AppendStream *stream,
 							  bool may_create);
 extern void alvyn_append_discard(EventLog *log, AppendRequest *req);
 extern bool alvyn_append_version_agrees(AppendStream *stream);
-extern void alvyn_append_refuse(AppendStream *stream) pg_attribute_noreturn();
+pg_noreturn extern void alvyn_append_refuse(AppendStream *stream);
 extern void alvyn_append_result(AppendRequest *req, AppendStream *stream,
 								Datum *values, bool *nulls);
 

@@ -24,19 +24,33 @@
 #endif
 
 /* 15 got the materialized result of a set-returning function from one call. */
-#if PG_VERSION_NUM < 150000
-#define alvyn_materialize(fcinfo) alvyn_materialize_14(fcinfo)
-#else
+#if PG_VERSION_NUM >= 150000
 #define alvyn_materialize(fcinfo) InitMaterializedSRF(fcinfo, 0)
-#endif
-
-/* 16 replaced the privilege checks for each kind of object by one. */
-#if PG_VERSION_NUM >= 160000
-#define alvyn_function_aclcheck(function, role, mode) \
-	object_aclcheck(ProcedureRelationId, function, role, mode)
 #else
-#define alvyn_function_aclcheck(function, role, mode) \
-	pg_proc_aclcheck(function, role, mode)
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "utils/tuplestore.h"
+
+static inline void
+alvyn_materialize(FunctionCallInfo fcinfo)
+{
+	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	MemoryContext old;
+	TupleDesc	desc;
+
+	if (result == NULL || !IsA(result, ReturnSetInfo) ||
+		!(result->allowedModes & SFRM_Materialize))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("set-valued function called in context that cannot accept a set")));
+	old = MemoryContextSwitchTo(result->econtext->ecxt_per_query_memory);
+	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	result->returnMode = SFRM_Materialize;
+	result->setResult = tuplestore_begin_heap(true, false, work_mem);
+	result->setDesc = desc;
+	MemoryContextSwitchTo(old);
+}
 #endif
 
 /* 16 let EvalPlanQual know of several result relations. */
@@ -78,6 +92,11 @@
 #define alvyn_index_insert_cleanup(index, info) index_insert_cleanup(index, info)
 #else
 #define alvyn_index_insert_cleanup(index, info) ((void) 0)
+#endif
+
+/* 18 marks functions that do not return before their type. */
+#if PG_VERSION_NUM < 180000
+#define pg_noreturn pg_attribute_noreturn()
 #endif
 
 /* 18 added instrumentation to index scans. */

@@ -20,6 +20,7 @@
 
 #include "catalog/pg_collation.h"
 #include "catalog/pg_type.h"
+#include "compat.h"
 #include "request.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
@@ -78,7 +79,7 @@ static Datum array_value(RequestArray *array, int i);
 static void request_check_text(Datum name, const char *label, int element);
 static void request_check_expected(int64 expected, const char *label,
 								   int element);
-static void request_null(const char *label, int element) pg_attribute_noreturn();
+pg_noreturn static void request_null(const char *label, int element);
 static const char *request_label(const char *name, int element);
 
 /*

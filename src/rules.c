@@ -19,6 +19,7 @@
  */
 #include "postgres.h"
 
+#include "compat.h"
 #include "fmgr.h"
 #include "rules.h"
 #include "utils/fmgrprotos.h"
@@ -63,7 +64,7 @@ static int	rules_field(RuleSet *set, JsonbValue *name, const char *where);
 static bool path_overlaps(const RulePath *a, const RulePath *b);
 static RulePath rules_path(const char *dotted, int length, const char *where);
 static JsonbContainer *rules_object(JsonbValue *value, const char *where);
-static void rules_refuse(const char *where, const char *problem) pg_attribute_noreturn();
+pg_noreturn static void rules_refuse(const char *where, const char *problem);
 
 /*
  * Compile a rule set in the current memory context.  Raises 22023 for
