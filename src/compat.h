@@ -53,6 +53,15 @@ alvyn_materialize(FunctionCallInfo fcinfo)
 }
 #endif
 
+/* 16 replaced the privilege checks for each kind of object by one. */
+#if PG_VERSION_NUM >= 160000
+#define alvyn_function_aclcheck(function, role, mode) \
+	object_aclcheck(ProcedureRelationId, function, role, mode)
+#else
+#define alvyn_function_aclcheck(function, role, mode) \
+	pg_proc_aclcheck(function, role, mode)
+#endif
+
 /* 16 let EvalPlanQual know of several result relations. */
 #if PG_VERSION_NUM >= 160000
 #define alvyn_epq_init(epq, estate) EvalPlanQualInit(epq, estate, NULL, NIL, -1, NIL)
