@@ -51,6 +51,7 @@ const OptionDefault daily_options[] = {
 	{"replace-replica", NULL},
 	{"operation-timeout", "30"},
 	{"output", NULL},
+	{"html", NULL},
 	{"tamper", NULL},
 	{NULL, NULL}
 };
@@ -77,6 +78,7 @@ const OptionDefault custom_options[] = {
 	{"replace-replica", NULL},
 	{"operation-timeout", "30"},
 	{"output", NULL},
+	{"html", NULL},
 	{"tamper", NULL},
 	{NULL, NULL}
 };
@@ -105,6 +107,7 @@ const OptionDefault capacity_options[] = {
 	{"no-snapshots", NULL},
 	{"operation-timeout", "30"},
 	{"output", NULL},
+	{"html", NULL},
 	{"tamper", NULL},
 	{NULL, NULL}
 };
@@ -133,6 +136,7 @@ const OptionDefault soak_options[] = {
 	{"no-snapshots", NULL},
 	{"operation-timeout", "30"},
 	{"output", NULL},
+	{"html", NULL},
 	{"tamper", NULL},
 	{NULL, NULL}
 };

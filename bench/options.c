@@ -132,6 +132,8 @@ static Option options[] = {
 	"server to test; default: a throwaway one"},
 	{"output", OPTION_TEXT, "FILE", 0, 0,
 	"write the report as JSON"},
+	{"html", OPTION_TEXT, "FILE", 0, 0,
+	"write the report as a page with charts"},
 	{"tamper", OPTION_TEXT, "FILE", 0, 0,
 	"run this SQL before verifying, to see it found out"},
 	{"verbose", OPTION_SWITCH, NULL, 0, 0,

@@ -37,6 +37,7 @@ static bool report_judge(void);
 static bool report_print(void);
 static bool report_save(void);
 static void report_save_reason(void);
+static void report_store(const char *json);
 
 /*
  * Tell which command it is.
@@ -199,26 +200,22 @@ report_print(void)
 }
 
 /*
- * Write the JSON, if somebody wants it.
+ * Write JSON and page, if somebody wants them.
  */
 static bool
 report_save(void)
 {
-	const char *output = option_text("output");
 	const char *params[] = {run_failure()};
 	char	   *json;
-	FILE	   *file;
 
-	if (output == NULL)
+	if (option_text("output") == NULL && option_text("html") == NULL)
 		return true;
 	json = session_value(target_session(),
 						 "SELECT jsonb_pretty(alvyn_bench.report($1))",
 						 1, params);
 	if (json == NULL)
 		return false;
-	file = fopen(output, "w");
-	if (file == NULL || fprintf(file, "%s\n", json) < 0 || fclose(file) != 0)
-		run_fail("could not write file \"%s\": %m", output);
+	report_store(json);
 	free(json);
 	return true;
 }
@@ -229,18 +226,50 @@ report_save(void)
 static void
 report_save_reason(void)
 {
-	const char *output = option_text("output");
-	FILE	   *file = output ? fopen(output, "w") : NULL;
+	const char *reason = run_failure() ? run_failure() : "";
+	char	   *escaped;
+	char	   *end;
+	char	   *json;
 
-	if (file == NULL)
+	if (option_text("output") == NULL && option_text("html") == NULL)
 		return;
-	fprintf(file, "{\"status\": \"failed\", \"failure\": \"");
-	for (const char *c = run_failure() ? run_failure() : ""; *c; c++)
+	end = escaped = pg_malloc(2 * strlen(reason) + 1);
+	for (const char *c = reason; *c != '\0'; c++)
 	{
 		if (*c == '"' || *c == '\\')
-			fputc('\\', file);
-		fputc((unsigned char) *c < ' ' ? ' ' : *c, file);
+			*end++ = '\\';
+		*end++ = (unsigned char) *c < ' ' ? ' ' : *c;
 	}
-	fprintf(file, "\"}\n");
-	fclose(file);
+	*end = '\0';
+	json = run_format("{\"status\": \"failed\", \"failure\": \"%s\"}", escaped);
+	report_store(json);
+	free(json);
+	free(escaped);
+}
+
+/*
+ * Write the JSON to its file, or to one of ours when only the page is wanted,
+ * and have the page made of that.
+ */
+static void
+report_store(const char *json)
+{
+	const char *output = option_text("output");
+	char	   *path = output != NULL ? run_format("%s", output) :
+	run_format("%s/report.json", run_directory());
+	FILE	   *file = fopen(path, "w");
+
+	if (file == NULL || fprintf(file, "%s\n", json) < 0 || fclose(file) != 0)
+		run_fail("could not write file \"%s\": %m", path);
+	else if (option_text("html") != NULL)
+	{
+		char	   *program = run_format("%s/html", run_home());
+		char	   *page = run_format("%s", option_text("html"));
+		char	   *argv[] = {program, path, page, NULL};
+
+		process_run("bench/html", argv, NULL, PROCESS_ORDINARY);
+		free(program);
+		free(page);
+	}
+	free(path);
 }

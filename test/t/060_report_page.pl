@@ -130,7 +130,8 @@ sub report_of
 		timeSeries => \@series,
 		capacity => undef,
 		errors => [],
-		phaseDurations => { seedingMs => 2000, httpRequestsMs => 10000 },
+		phaseDurations =>
+		  { seedingMs => 2000, httpRequestsMs => 10000, workerStartupMs => undef },
 		verification => {
 			accountCount => 10,
 			eventCount => 700,
