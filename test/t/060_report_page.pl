@@ -294,6 +294,33 @@ like($page, qr{<td class="good">steady</td>}, 'soak: what did not');
 like($page, qr{<td>appends/s</td><td class="v">77</td>}, 'soak: a finding');
 unlike($page, qr{twice}, 'soak: nothing twice');
 
+# Snapshots, of one length as in the original's report and of several.
+sub benefit
+{
+	my ($events) = @_;
+	return {
+		historyEventsPerAccount => $events,
+		withoutSnapshots => { p50 => $events / 100, p95 => 1, p99 => 2 },
+		withSnapshots => { p50 => 0.4, p95 => 0.5, p99 => 0.6 },
+		snapshotReplay => { averageEvents => 12.5, maxEvents => 49 }
+	};
+}
+$report = {
+	status => 'passed',
+	configuration => { profile => 'snapshot' },
+	snapshotBenchmark => benefit(12_000)
+};
+($page, $complaints, $code) = page_of($report);
+is("$code $complaints", '0 ', 'snapshot: made');
+like($page, qr{<td class="n">12,000</td><td>all events</td><td class="n">120</td>},
+	'snapshot: a figure');
+unlike($page, qr{<svg|<dt>verified}, 'snapshot: nothing that is not there');
+$report->{snapshotBenchmark}{lengths} = [ map { benefit($_) } 60, 12_000 ];
+($page, $complaints, $code) = page_of($report);
+is("$code $complaints", '0 ', 'snapshots: made');
+check_page('snapshots', $page);
+like($page, qr{<svg.*<text>all events</text>}s, 'snapshots: a chart');
+
 # Whatever a report holds stays text.
 my $trap = "$dir/trap";
 my $evil = qq{<script>alert("1")</script>'"; system("touch $trap"); "`touch $trap`};
