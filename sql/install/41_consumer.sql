@@ -191,6 +191,14 @@ BEGIN
             MESSAGE = format('consumer "%s" has several partitions', lock_partition.name),
             HINT = 'Lease a partition, and pass its number and fence.';
     END IF;
+    IF lock_partition.fence IS NULL AND v_partition.lease_until > clock_timestamp() THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'object_not_in_prerequisite_state',
+            MESSAGE = format('consumer "%s" is leased', lock_partition.name),
+            DETAIL = format('The owner is "%s".', v_partition.owner),
+            HINT = 'Lease it, and pass partition 0 and the fence.',
+            CONSTRAINT = 'fence';
+    END IF;
     IF lock_partition.fence <> v_partition.fence OR lock_partition.fence IS NOT NULL AND v_partition.owner IS NULL THEN
         RAISE EXCEPTION USING
             ERRCODE = 'object_not_in_prerequisite_state',
@@ -215,6 +223,15 @@ $$;
 COMMENT ON FUNCTION alvyn.lock_partition(text, int, bigint) IS
     'Lock a partition for this transaction and check who may work on it';
 
+CREATE FUNCTION alvyn.first_slot(
+    partition int,
+    partitions int
+) RETURNS int
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+RETURN (first_slot.partition * 1024 + first_slot.partitions - 1) / first_slot.partitions;
+COMMENT ON FUNCTION alvyn.first_slot(int, int) IS
+    'First slot of a partition; it ends before the first slot of the next';
+
 CREATE FUNCTION alvyn.consume(
     name text,
     partition int,
@@ -232,8 +249,8 @@ DECLARE
     v_bound bigint;
 BEGIN
     SELECT * INTO v_consumer FROM alvyn.consumer_definitions d WHERE d.name = consume.name;
-    v_first := (consume.partition * 1024 + v_consumer.partitions - 1) / v_consumer.partitions;
-    v_last := ((consume.partition + 1) * 1024 + v_consumer.partitions - 1) / v_consumer.partitions - 1;
+    v_first := alvyn.first_slot(consume.partition, v_consumer.partitions);
+    v_last := alvyn.first_slot(consume.partition + 1, v_consumer.partitions) - 1;
     RETURN QUERY
     SELECT *
       FROM alvyn.read_slots(v_partition."position", consume.max_count, v_consumer.category, v_consumer.prefix,
@@ -309,6 +326,25 @@ END;
 COMMENT ON FUNCTION alvyn.checkpoint(text, bigint) IS
     'Record that a consumer has processed everything up to a position';
 
+CREATE FUNCTION alvyn.lease_end(
+    seconds double precision
+) RETURNS timestamptz
+LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF NOT lease_end.seconds > 0 OR lease_end.seconds > 86400 * 365.0 THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'invalid_parameter_value',
+            MESSAGE = 'argument "seconds" is out of range',
+            DETAIL = 'A lease lasts more than 0 seconds and at most a year.';
+    END IF;
+    RETURN clock_timestamp() + make_interval(secs => lease_end.seconds);
+END
+$$;
+COMMENT ON FUNCTION alvyn.lease_end(double precision) IS
+    'When a lease of some seconds ends that is taken now';
+
 CREATE FUNCTION alvyn.lease(
     name text,
     worker text,
@@ -320,23 +356,19 @@ CREATE FUNCTION alvyn.lease(
 LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE SECURITY DEFINER ROWS 1
 SET search_path = pg_catalog, pg_temp
 AS $$
+DECLARE
+    v_until timestamptz := alvyn.lease_end(lease.seconds);
 BEGIN
     IF NOT EXISTS (SELECT FROM alvyn.consumer_definitions d WHERE d.name = lease.name) THEN
         RAISE EXCEPTION USING
             ERRCODE = 'undefined_object',
             MESSAGE = format('consumer "%s" does not exist', lease.name);
     END IF;
-    IF NOT lease.seconds > 0 OR lease.seconds > 86400 * 365.0 THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'invalid_parameter_value',
-            MESSAGE = 'argument "seconds" is out of range',
-            DETAIL = 'A lease lasts more than 0 seconds and at most a year.';
-    END IF;
     RETURN QUERY
     UPDATE alvyn.consumer_partitions c
        SET owner = lease.worker,
            fence = c.fence + 1,
-           lease_until = clock_timestamp() + make_interval(secs => lease.seconds),
+           lease_until = v_until,
            active_at = clock_timestamp()
      WHERE c.name = lease.name
        AND c.partition = (SELECT f.partition
@@ -364,7 +396,7 @@ AS $$
 BEGIN
     PERFORM alvyn.lock_partition(renew.name, renew.partition, renew.fence);
     UPDATE alvyn.consumer_partitions c
-       SET lease_until = clock_timestamp() + make_interval(secs => renew.seconds),
+       SET lease_until = alvyn.lease_end(renew.seconds),
            active_at = clock_timestamp()
      WHERE c.name = renew.name
        AND c.partition = renew.partition;

@@ -41,6 +41,7 @@ REVOKE EXECUTE ON FUNCTION
     alvyn.drop_consumer(text),
     alvyn.reset_consumer(text, text),
     alvyn.lock_partition(text, int, bigint),
+    alvyn.lease_end(double precision),
     alvyn.consume(text, int, bigint, int),
     alvyn.consume(text, int),
     alvyn.checkpoint(text, int, bigint, bigint),
