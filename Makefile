@@ -31,6 +31,7 @@ OBJS = \
 	src/refold.o \
 	src/execute.o \
 	src/streamname.o \
+	src/pending.o \
 	src/feed.o \
 	src/read.o
 PG_CPPFLAGS = -I$(srcdir)/src
@@ -87,7 +88,12 @@ REGRESS = \
 	snapshot_privileges \
 	decider \
 	decider_errors \
-	execute_streams
+	execute_streams \
+	feed \
+	feed_errors \
+	consumer \
+	consumer_errors \
+	consumer_group
 REGRESS_OPTS = --inputdir=test --load-extension=$(EXTENSION)
 ISOLATION = \
 	race_expected \
@@ -105,7 +111,16 @@ ISOLATION = \
 	snapshot_definition \
 	execute_new \
 	execute_order \
-	execute_level
+	execute_level \
+	feed_order \
+	feed_holes \
+	feed_behind \
+	feed_unrelated \
+	feed_cancel \
+	feed_snapshot \
+	feed_changes \
+	consumer_race \
+	consumer_lease
 ISOLATION_OPTS = --inputdir=test --outputdir=. --load-extension=$(EXTENSION)
 
 # TAP tests start servers of their own, which root may not.

@@ -14,7 +14,7 @@
 #include "access/genam.h"
 #include "event.h"
 #include "log.h"
-#include "storage/lock.h"
+#include "pending.h"
 #include "utils/array.h"
 #include "utils/snapshot.h"
 
@@ -40,10 +40,12 @@ typedef struct Feed
 
 	int64		expected;		/* the position that comes next */
 	int64		high;			/* last position handed out at the start */
-	VirtualTransactionId *pending;	/* that held the sequence then */
+	Pending		pending;		/* that held the sequence then */
 	IndexScanDesc scan;			/* or NULL when there is nothing to read */
 	SnapshotData dirty;
 	bool		stopped;
+	int64		decided;		/* the row that was read last */
+	MemoryContext context;		/* of what the filter computes from a row */
 	const text *stream_id;		/* of the event that was read last, or NULL */
 } Feed;
 
@@ -53,7 +55,8 @@ extern void alvyn_feed_begin(Feed *feed, EventLog *log,
 extern bool alvyn_feed_next(Feed *feed, EventRow *row);
 extern int64 alvyn_feed_bound(Feed *feed);
 extern bool alvyn_feed_is_resolved(const Feed *feed);
-extern int64 alvyn_feed_resolved(int64 position);
+extern void alvyn_feed_skip_resolved(Feed *feed);
+extern void alvyn_feed_prove(Feed *feed);
 extern int64 alvyn_feed_last_position(Oid function);
 extern void alvyn_feed_end(Feed *feed);
 

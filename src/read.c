@@ -142,12 +142,14 @@ alvyn_resolved_from(PG_FUNCTION_ARGS)
 
 	alvyn_request_at_least(fcinfo, 0, "position", 0);
 	read_open(&log, fcinfo);
-	alvyn_feed_begin(&feed, &log, &read_all,
-					 alvyn_feed_resolved(PG_GETARG_INT64(0)),
+	alvyn_feed_begin(&feed, &log, &read_all, PG_GETARG_INT64(0),
 					 PG_ARGISNULL(1) || PG_GETARG_BOOL(1));
+	alvyn_feed_skip_resolved(&feed);
 	while (!alvyn_feed_is_resolved(&feed) && alvyn_feed_next(&feed, &row))
 		;
 	bound = alvyn_feed_bound(&feed);
+	if (PG_GETARG_INT64(0) == 0)
+		alvyn_feed_prove(&feed);
 	alvyn_feed_end(&feed);
 	read_close(&log);
 	PG_RETURN_INT64(bound);

@@ -37,10 +37,13 @@
 
 static MemoryContext context = NULL;
 static HTAB *names = NULL;
+static bool stale = false;
 
 static void stream_name_forget(Datum arg, Oid relid);
 static void stream_name_reset(void);
 static text *stream_name_look_up(EventLog *log, int64 stream_no, int16 *slot);
+static text *stream_name_read(EventLog *log, Relation index, int64 stream_no,
+							  Snapshot snapshot, int16 *slot);
 
 /*
  * Register the callback that forgets the names when the table is replaced.
@@ -63,7 +66,7 @@ alvyn_stream_name(EventLog *log, int64 stream_no)
 	text	   *id;
 	int16		slot;
 
-	if (names == NULL || hash_get_num_entries(names) >= NAMES_MAX)
+	if (names == NULL || stale || hash_get_num_entries(names) >= NAMES_MAX)
 		stream_name_reset();
 	name = hash_search(names, &stream_no, HASH_FIND, NULL);
 	if (name)
@@ -87,17 +90,14 @@ alvyn_stream_name(EventLog *log, int64 stream_no)
 
 /*
  * Relation cache callback: the table of streams was truncated or dropped, or
- * something else has happened to it.
+ * something else has happened to it.  A name may be in use just now, so the
+ * next call forgets them.
  */
 static void
 stream_name_forget(Datum arg, Oid relid)
 {
-	if (context && (relid == InvalidOid || alvyn_log_holds_streams(relid)))
-	{
-		MemoryContextDelete(context);
-		context = NULL;
-		names = NULL;
-	}
+	if (relid == InvalidOid || alvyn_log_holds_streams(relid))
+		stale = true;
 }
 
 /*
@@ -111,6 +111,7 @@ stream_name_reset(void)
 	if (context)
 		MemoryContextDelete(context);
 	names = NULL;
+	stale = false;
 	context = AllocSetContextCreate(TopMemoryContext, "alvyn stream names",
 									ALLOCSET_DEFAULT_SIZES);
 	memset(&control, 0, sizeof(control));
@@ -122,7 +123,11 @@ stream_name_reset(void)
 }
 
 /*
- * Read the id and the slot of a stream from its row, NULL when there is none.
+ * Find the id and the slot of a stream, NULL when there is none.
+ *
+ * Appends that take snapshots update rows of streams.  A dirty snapshot can
+ * miss a row whose update commits between the reading of the index and that
+ * of the row; an MVCC snapshot cannot.
  */
 static text *
 stream_name_look_up(EventLog *log, int64 stream_no, int16 *slot)
@@ -130,14 +135,35 @@ stream_name_look_up(EventLog *log, int64 stream_no, int16 *slot)
 	Relation	index = index_open(log->catalog->streams_pkey,
 								   AccessShareLock);
 	SnapshotData dirty;
+	text	   *id;
+
+	InitDirtySnapshot(dirty);
+	id = stream_name_read(log, index, stream_no, &dirty, slot);
+	if (id == NULL)
+	{
+		Snapshot	latest = RegisterSnapshot(GetLatestSnapshot());
+
+		id = stream_name_read(log, index, stream_no, latest, slot);
+		UnregisterSnapshot(latest);
+	}
+	index_close(index, NoLock);
+	return id;
+}
+
+/*
+ * Read the id and the slot of a stream from its row, NULL when there is none.
+ */
+static text *
+stream_name_read(EventLog *log, Relation index, int64 stream_no,
+				 Snapshot snapshot, int16 *slot)
+{
 	IndexScanDesc scan;
 	ScanKeyData key;
 	text	   *id = NULL;
 
-	InitDirtySnapshot(dirty);
 	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_INT8EQ,
 				Int64GetDatum(stream_no));
-	scan = alvyn_index_beginscan(log->streams, index, &dirty, 1);
+	scan = alvyn_index_beginscan(log->streams, index, snapshot, 1);
 	index_rescan(scan, &key, 1, NULL, 0);
 	if (index_getnext_slot(scan, ForwardScanDirection, log->stream_slot))
 	{
@@ -150,6 +176,5 @@ stream_name_look_up(EventLog *log, int64 stream_no, int16 *slot)
 	}
 	ExecClearTuple(log->stream_slot);
 	index_endscan(scan);
-	index_close(index, NoLock);
 	return id;
 }

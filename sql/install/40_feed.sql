@@ -12,7 +12,7 @@ CREATE FUNCTION alvyn.read_slots(
     last_slot int,
     wait boolean
 ) RETURNS SETOF alvyn.event
-LANGUAGE c VOLATILE PARALLEL RESTRICTED ROWS 500
+LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 500
 AS 'MODULE_PATHNAME', 'alvyn_read';
 COMMENT ON FUNCTION alvyn.read_slots(bigint, int, text, text, text[], boolean, text[], int, int, boolean) IS
     'The feed behind a position, filtered, of the streams in a range of slots';
@@ -26,7 +26,7 @@ CREATE FUNCTION alvyn.read(
     snapshots boolean DEFAULT false,
     wait boolean DEFAULT true
 ) RETURNS SETOF alvyn.event
-LANGUAGE sql VOLATILE PARALLEL RESTRICTED ROWS 500
+LANGUAGE sql VOLATILE PARALLEL UNSAFE ROWS 500
 BEGIN ATOMIC
     SELECT * FROM alvyn.read_slots(read.after, read.max_count, read.category, read.prefix,
                                    read.types, read.snapshots, NULL, NULL, NULL, read.wait);
@@ -45,7 +45,7 @@ CREATE FUNCTION alvyn.skip(
     last_slot int DEFAULT NULL,
     wait boolean DEFAULT true
 ) RETURNS bigint
-LANGUAGE c VOLATILE PARALLEL RESTRICTED
+LANGUAGE c VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'alvyn_skip';
 COMMENT ON FUNCTION alvyn.skip(bigint, text, text, text[], boolean, text[], int, int, boolean) IS
     'Last position up to which a reader that has come to "after" misses nothing';
@@ -54,7 +54,7 @@ CREATE FUNCTION alvyn.resolved_from(
     "position" bigint,
     wait boolean
 ) RETURNS bigint
-LANGUAGE c VOLATILE PARALLEL RESTRICTED
+LANGUAGE c VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'alvyn_resolved_from';
 COMMENT ON FUNCTION alvyn.resolved_from(bigint, boolean) IS
     'Last final position, searched from one that is known to be final';
@@ -68,7 +68,7 @@ COMMENT ON FUNCTION alvyn.last_position() IS
 CREATE FUNCTION alvyn.resolved_position(
     wait boolean DEFAULT true
 ) RETURNS bigint
-LANGUAGE sql VOLATILE PARALLEL RESTRICTED
+LANGUAGE sql VOLATILE PARALLEL UNSAFE
 BEGIN ATOMIC
     SELECT alvyn.resolved_from(0, resolved_position.wait);
 END;
