@@ -21,10 +21,12 @@
 #include <unistd.h>
 
 #include "account.h"
+#include "compare.h"
 #include "direct.h"
 #include "options.h"
 #include "report.h"
 #include "run.h"
+#include "snapshot.h"
 #include "target.h"
 
 typedef struct Profile
@@ -34,22 +36,37 @@ typedef struct Profile
 	const OptionDefault *options;
 	bool		(*check) (void);
 	bool		(*run) (void);
+	bool		(*finish) (void);
+	const char *arguments;		/* their names, or NULL */
+	int			argument_count;
 } Profile;
 
 static const Profile profiles[] = {
 	{"daily", "a day's traffic: off-peak, peak and cool-down",
-	daily_options, daily_check, account_run},
+		daily_options, daily_check, account_run,
+	report_write, NULL, 0},
 	{"custom", "as fast as it goes, with a few hot accounts",
-	custom_options, custom_check, account_run},
+		custom_options, custom_check, account_run,
+	report_write, NULL, 0},
 	{"capacity", "stages of a rising rate, until one is not sustained",
-	capacity_options, capacity_check, capacity_run},
+		capacity_options, capacity_check, capacity_run,
+	report_write, NULL, 0},
 	{"soak", "a steady rate for long, watching what grows",
-	soak_options, soak_check, soak_run},
+		soak_options, soak_check, soak_run,
+	report_write, NULL, 0},
 	{"direct", "appends and loads without a model",
-	direct_options, direct_check, direct_run},
+		direct_options, direct_check, direct_run,
+	report_write, NULL, 0},
+	{"snapshot", "reads with and without snapshots, and commands",
+		snapshot_options, snapshot_check, snapshot_run,
+	report_write, NULL, 0},
+	{"compare", "two reports side by side",
+		compare_options, compare_check, compare_run,
+	compare_finish, "A.json B.json", 2},
 };
 
 static const Profile *profile_find(const char *name);
+static int	limits(char **argv);
 static void usage(void);
 static int	complain(void);
 
@@ -62,17 +79,23 @@ main(int argc, char **argv)
 	const Profile *profile;
 	bool		passed;
 
+	if (argc > 1 && strcmp(argv[1], "limits") == 0)
+		return limits(argv + 1);
 	if (argc < 2 || (profile = profile_find(argv[1])) == NULL)
 	{
 		usage();
 		return argc == 2 && strcmp(argv[1], "--help") == 0 ? 0 : 2;
 	}
 	argv[1] = argv[0];			/* for getopt's messages */
-	if (!options_read(argc - 1, argv + 1, profile->options, 0))
+	if (!options_read(argc - 1, argv + 1, profile->options,
+					  profile->argument_count))
 		return complain();
 	if (option_switch("help"))
 	{
-		printf("alvyn_bench %s: %s\n\n", profile->name, profile->help);
+		printf("alvyn_bench %s: %s\n\nUsage: alvyn_bench %s [OPTION]...%s%s\n\n",
+			   profile->name, profile->help, profile->name,
+			   profile->arguments ? " " : "",
+			   profile->arguments ? profile->arguments : "");
 		options_help(profile->options);
 		return 0;
 	}
@@ -83,10 +106,24 @@ main(int argc, char **argv)
 	run_begin(option_integer("run-timeout"));
 	if (run_make_directory())
 		profile->run();
-	passed = report_write();
+	passed = profile->finish();
 	target_close();
 	run_remove_directory();
 	return passed ? 0 : 1;
+}
+
+/*
+ * A script does that, with options of its own.
+ */
+static int
+limits(char **argv)
+{
+	char	   *script = run_format("%s/limits", run_home());
+
+	argv[0] = script;
+	execv(script, argv);
+	fprintf(stderr, "alvyn_bench: could not run \"%s\": %m\n", script);
+	return 1;
 }
 
 static const Profile *
@@ -107,6 +144,8 @@ usage(void)
 		   "Usage: alvyn_bench COMMAND [OPTION]...\n\nCommands:\n");
 	for (int i = 0; i < lengthof(profiles); i++)
 		printf("  %-10s %s\n", profiles[i].name, profiles[i].help);
+	printf("  %-10s %s\n", "limits",
+		   "single calls against what the server does by itself");
 	printf("\nalvyn_bench COMMAND --help lists the options of a command.\n"
 		   "Exit code 0: passed, 1: failed, 2: wrong options.\n");
 }

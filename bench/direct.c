@@ -35,6 +35,7 @@ const OptionDefault direct_options[] = {
 	{"operation-timeout", "30"},
 	{"output", NULL},
 	{"html", NULL},
+	{"html", NULL},
 	{"tamper", NULL},
 	{NULL, NULL}
 };

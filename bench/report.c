@@ -206,13 +206,22 @@ static bool
 report_save(void)
 {
 	const char *params[] = {run_failure()};
+
+	return report_write_value("SELECT jsonb_pretty(alvyn_bench.report($1))",
+							  1, params);
+}
+
+/*
+ * Write the JSON that a query returns, and its page, if they are wanted.
+ */
+bool
+report_write_value(const char *sql, int nparams, const char *const *params)
+{
 	char	   *json;
 
 	if (option_text("output") == NULL && option_text("html") == NULL)
 		return true;
-	json = session_value(target_session(),
-						 "SELECT jsonb_pretty(alvyn_bench.report($1))",
-						 1, params);
+	json = session_value(target_session(), sql, nparams, params);
 	if (json == NULL)
 		return false;
 	report_store(json);

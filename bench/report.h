@@ -14,5 +14,7 @@
 extern void report_name(const char *profile);
 extern bool report_prepare(void);
 extern bool report_write(void);
+extern bool report_write_value(const char *sql, int nparams,
+							   const char *const *params);
 
 #endif							/* REPORT_H */

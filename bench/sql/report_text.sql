@@ -82,6 +82,7 @@ SELECT fault, occurrences, sample FROM alvyn_bench.fault ORDER BY fault;
 SELECT s.name AS "step",
        round(s.duration_ms / 1000, 1) AS "seconds",
        CASE WHEN s.name = 'seedingMs' AND s.duration_ms > 0
+                 AND alvyn_bench.setting('history') IS NOT NULL
             THEN format('%s events/s', round(
                      coalesce(alvyn_bench.setting_number('accounts'),
                               alvyn_bench.setting_number('streams'))
