@@ -9,13 +9,15 @@
 CREATE TABLE alvyn_bench.length AS
     SELECT number - 1 AS phase,
            events::integer,
-           least(100, greatest(2, 200000 / events::integer)) AS streams,
-           least(alvyn_bench.setting('requests')::integer,
-                 greatest(20, 10000000 / events::integer)) AS requests
-      FROM string_to_table(alvyn_bench.setting('lengths'), ',')
+           least(100, requests, greatest(2, 200000 / events::integer)) AS streams,
+           least(requests, greatest(20, 10000000 / events::integer)) AS requests
+      FROM (SELECT alvyn_bench.setting('requests')::integer AS requests) AS o
+     CROSS JOIN string_to_table(alvyn_bench.setting('lengths'), ',')
            WITH ORDINALITY AS l (events, number);
 
-INSERT INTO alvyn_bench.variable VALUES ('tail', alvyn_bench.setting('tail'));
+INSERT INTO alvyn_bench.variable
+    VALUES ('tail', alvyn_bench.setting('tail')),
+           ('accounts', least(1000, alvyn_bench.setting_number('requests'))::text);
 
 -- A phase for each length, and one for commands.  pgbench takes the scripts in
 -- random order, so that the ways to read alternate and meet the same machine.
@@ -75,7 +77,9 @@ BEGIN
          CROSS JOIN LATERAL generate_series(0, streams - 1) AS n
          UNION ALL
         SELECT alvyn_bench.benchmark_stream('command', n, 1000), 60
-          FROM generate_series(0, 999) AS n;
+          FROM alvyn_bench.variable
+         CROSS JOIN LATERAL generate_series(0, value::bigint - 1) AS n
+         WHERE name = 'accounts';
     FOR v_stream IN SELECT * FROM benchmark LOOP
         CALL alvyn_bench.write_events(v_stream.stream_id, 1, v_stream.events - v_tail);
     END LOOP;
