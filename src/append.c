@@ -227,9 +227,10 @@ alvyn_append_run(EventLog *log, AppendRequest *req)
 	{
 		AppendStream *stream = &req->streams[i];
 
-		alvyn_append_lock(log, stream, !stream->has_expected ||
-						  stream->expected == 0 ||
-						  stream->expected == EXPECTED_NONE);
+		if (!stream->locked)
+			alvyn_append_lock(log, stream, !stream->has_expected ||
+							  stream->expected == 0 ||
+							  stream->expected == EXPECTED_NONE);
 		append_check_state(stream);
 		CHECK_FOR_INTERRUPTS();
 	}
@@ -299,6 +300,11 @@ append_read_head(EventLog *log, AppendStream *stream)
 
 	if (!stream->locked)
 		return;
+	if (stream->knows_head)
+	{
+		stream->seen = stream->head;
+		return;
+	}
 	stream->head = alvyn_event_head(log, stream->row.stream_no, guess,
 									SnapshotSelf);
 	stream->head = Max(stream->head, stream->row.version_floor);
@@ -392,32 +398,45 @@ append_write(EventLog *log, AppendRequest *req)
 }
 
 /*
- * Give an event its version and position, and make a row of it.
+ * Give an event its version, position and time, and make a row of it.
  */
 static void
 append_number(EventLog *log, AppendEvent *event, EventRow *row)
 {
 	AppendStream *stream = event->stream;
 
-	row->position = alvyn_event_next_position(log);
-	row->stream_no = stream->row.stream_no;
-	row->version = ++stream->head;
-	row->time = event->has_time ? event->time : GetCurrentTimestamp();
+	event->position = alvyn_event_next_position(log);
+	event->version = ++stream->head;
+	if (!event->has_time)
+		event->time = GetCurrentTimestamp();
+	alvyn_append_row(event, row);
+
+	if (stream->first_version == 0)
+	{
+		stream->first_version = event->version;
+		stream->first_position = event->position;
+	}
+	stream->last_version = event->version;
+	stream->last_position = event->position;
+}
+
+/*
+ * The row of an event that has its version, position and time.
+ */
+void
+alvyn_append_row(const AppendEvent *event, EventRow *row)
+{
+	row->position = event->position;
+	row->stream_no = event->stream->row.stream_no;
+	row->version = event->version;
+	row->time = event->time;
 	row->schema_version = event->schema_version;
-	row->slot = stream->row.slot;
+	row->slot = event->stream->row.slot;
 	row->snapshot = false;
 	row->type = event->type;
 	row->data = event->data;
 	row->metadata = event->metadata;
 	row->id = event->id;
-
-	if (stream->first_version == 0)
-	{
-		stream->first_version = row->version;
-		stream->first_position = row->position;
-	}
-	stream->last_version = row->version;
-	stream->last_position = row->position;
 }
 
 /*

@@ -12,6 +12,7 @@
 #define APPEND_H
 
 #include "compat.h"
+#include "event.h"
 #include "request.h"
 
 /* Columns of alvyn.append_result. */
@@ -34,6 +35,7 @@ extern void alvyn_append_lock(EventLog *log, AppendStream *stream,
 extern void alvyn_append_discard(EventLog *log, AppendRequest *req);
 extern bool alvyn_append_version_agrees(AppendStream *stream);
 pg_noreturn extern void alvyn_append_refuse(AppendStream *stream);
+extern void alvyn_append_row(const AppendEvent *event, EventRow *row);
 extern void alvyn_append_result(AppendRequest *req, AppendStream *stream,
 								Datum *values, bool *nulls);
 

@@ -85,6 +85,7 @@ typedef struct Decision
 	bool		has_expected;	/* did the caller expect a version? */
 	int64		expected;
 	SnapshotState state;
+	Fold	   *fold;			/* at that state */
 } Decision;
 
 typedef struct Command
@@ -361,14 +362,21 @@ static void
 decision_load(Command *command, Decision *decision, Snapshot snapshot)
 {
 	AppendStream *stream = decision->stream;
-	SnapshotState empty = {decision->snapshot->initial_state, 0, 0, 0};
+	SnapshotState empty = {NULL, 0, 0, 0};
 
 	decision->state = empty;
 	if (stream->locked)
-		alvyn_snapshot_compute(&command->log, decision->snapshot, stream->id,
-							   &stream->row, PG_INT64_MAX, snapshot,
-							   &decision->state);
+		decision->fold = alvyn_snapshot_fold(&command->log, decision->snapshot,
+											 stream->id, &stream->row,
+											 PG_INT64_MAX, snapshot,
+											 &decision->state);
+	else
+		decision->fold = alvyn_fold_begin(&command->log, decision->snapshot,
+										  stream->id,
+										  decision->snapshot->initial_state);
+	decision->state.state = alvyn_fold_state(decision->fold);
 	stream->head = decision->state.version;
+	stream->knows_head = stream->locked && !IsolationUsesXactSnapshot();
 	stream->has_expected = decision->has_expected;
 	stream->expected = decision->expected;
 	if (!alvyn_append_version_agrees(stream))
@@ -513,24 +521,28 @@ command_add_event(Command *command, Decision *decision, TupleTableSlot *slot,
 static void
 decision_finish(Command *command, Decision *decision)
 {
+	AppendRequest *req = &command->req;
 	AppendStream *stream = decision->stream;
-	EventLog   *log = &command->log;
-	SnapshotState *state = &decision->state;
-	Fold	   *fold;
+	EventRow	row;
+	int			i;
 
-	if (command->req.duplicate)
+	if (req->duplicate)
 	{
-		alvyn_snapshot_compute(log, decision->snapshot, stream->id,
-							   &stream->row, stream->head, SnapshotSelf, state);
+		alvyn_snapshot_compute(&command->log, decision->snapshot, stream->id,
+							   &stream->row, stream->head, SnapshotSelf,
+							   &decision->state);
 		return;
 	}
-	if (stream->nevents == 0)
-		return;
-	fold = alvyn_fold_begin(log, decision->snapshot, stream->id, state->state);
-	alvyn_fold_replay(fold, stream->row.stream_no, state->version + 1,
-					  stream->last_version, SnapshotSelf);
-	state->state = alvyn_fold_state(fold);
-	alvyn_fold_end(fold);
+	for (i = 0; i < req->nevents; i++)
+	{
+		if (req->events[i].stream != stream)
+			continue;
+		alvyn_append_row(&req->events[i], &row);
+		alvyn_fold_event(decision->fold, &row);
+	}
+	if (stream->nevents > 0)
+		decision->state.state = alvyn_fold_state(decision->fold);
+	alvyn_fold_end(decision->fold);
 }
 
 /*

@@ -274,12 +274,15 @@ idempotency_fingerprint(AppendRequest *req)
 static void
 fingerprint_event(pg_cryptohash_ctx *ctx, AppendEvent *event)
 {
+	/* A time that the caller did not give has been set from the clock. */
+	TimestampTz time = event->has_time ? event->time : 0;
+
 	fingerprint_varlena(ctx, PointerGetDatum(event->stream->id));
 	fingerprint_varlena(ctx, event->type);
 	fingerprint_varlena(ctx, event->data);
 	fingerprint_varlena(ctx, event->metadata);
 	fingerprint_varlena(ctx, event->id);
-	fingerprint_bytes(ctx, &event->time, sizeof(event->time));
+	fingerprint_bytes(ctx, &time, sizeof(time));
 	fingerprint_bytes(ctx, &event->has_time, sizeof(event->has_time));
 	fingerprint_bytes(ctx, &event->schema_version,
 					  sizeof(event->schema_version));

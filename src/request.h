@@ -33,6 +33,8 @@ typedef struct AppendEvent
 	TimestampTz time;
 	bool		has_time;
 	int32		schema_version;
+	int64		version;		/* when it is appended */
+	int64		position;
 } AppendEvent;
 
 /* One stream of the request; below the line what the append finds out. */
@@ -49,6 +51,7 @@ typedef struct AppendStream
 	bool		created;		/* by this call */
 	StreamRow	row;
 	int			checked;		/* events that were checked against rules */
+	bool		knows_head;		/* has the caller read it under the lock? */
 	int64		head;
 	int64		seen;			/* head in the transaction's snapshot */
 	int64		first_version;

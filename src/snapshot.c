@@ -225,9 +225,24 @@ alvyn_snapshot_compute(EventLog *log, const SnapshotDefinition *def,
 					   int64 at_version, Snapshot snapshot,
 					   SnapshotState *result)
 {
-	Fold	   *fold;
+	Fold	   *fold = alvyn_snapshot_fold(log, def, stream_id, row, at_version,
+										   snapshot, result);
+
+	result->state = alvyn_fold_state(fold);
+	alvyn_fold_end(fold);
+}
+
+/*
+ * The same, but return the fold, for more events to be folded.
+ */
+Fold *
+alvyn_snapshot_fold(EventLog *log, const SnapshotDefinition *def,
+					text *stream_id, const StreamRow *row, int64 at_version,
+					Snapshot snapshot, SnapshotState *result)
+{
 	Jsonb	   *state;
 	int64		first;
+	Fold	   *fold;
 
 	state = snapshot_read(log, def, row, at_version, snapshot,
 						  &result->snapshot_version);
@@ -238,9 +253,8 @@ alvyn_snapshot_compute(EventLog *log, const SnapshotDefinition *def,
 	fold = alvyn_fold_begin(log, def, stream_id, state);
 	result->version = alvyn_fold_replay(fold, row->stream_no, first,
 										at_version, snapshot);
-	result->state = alvyn_fold_state(fold);
 	result->replayed = alvyn_fold_count(fold);
-	alvyn_fold_end(fold);
+	return fold;
 }
 
 /*

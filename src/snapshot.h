@@ -13,6 +13,7 @@
 
 #include "definition.h"
 #include "event.h"
+#include "fold.h"
 #include "request.h"
 #include "stream.h"
 
@@ -29,6 +30,10 @@ extern void alvyn_snapshot_check(EventLog *log, AppendRequest *req);
 extern bool alvyn_snapshot_is_usable(const SnapshotDefinition *def,
 									 const EventRow *row);
 extern void alvyn_snapshot_maintain(EventLog *log, AppendRequest *req);
+extern Fold *alvyn_snapshot_fold(EventLog *log, const SnapshotDefinition *def,
+								 text *stream_id, const StreamRow *row,
+								 int64 at_version, Snapshot snapshot,
+								 SnapshotState *result);
 extern void alvyn_snapshot_compute(EventLog *log,
 								   const SnapshotDefinition *def,
 								   text *stream_id, const StreamRow *row,
