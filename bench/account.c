@@ -208,6 +208,9 @@ capacity_check(void)
 	stages = 1 + floor((max - start) / option_integer("capacity-step-rps"));
 	if (stages > 1000)
 		return run_fail("there must not be more than 1000 stages");
+	if (stages * option_integer("replicas") > 30000)
+		return run_fail("there must not be more than 30000 replicas of all"
+						" stages");
 	return account_check(0.025) &&
 		account_take_requests(stages * (start + max) / 2 *
 							  option_decimal("stage-seconds"));
