@@ -231,11 +231,14 @@ alvyn_append_run(EventLog *log, AppendRequest *req)
 			alvyn_append_lock(log, stream, !stream->has_expected ||
 							  stream->expected == 0 ||
 							  stream->expected == EXPECTED_NONE);
-		append_check_state(stream);
 		CHECK_FOR_INTERRUPTS();
 	}
 	if (!req->key || !alvyn_idempotency_find(log, req))
+	{
+		for (i = 0; i < req->nstreams; i++)
+			append_check_state(&req->streams[i]);
 		append_new(log, req);
+	}
 	alvyn_append_discard(log, req);
 }
 
@@ -281,7 +284,8 @@ alvyn_append_lock(EventLog *log, AppendStream *stream, bool may_create)
 static void
 append_check_state(AppendStream *stream)
 {
-	if (stream->locked && stream->row.state != STREAM_ACTIVE)
+	if (stream->nevents > 0 && stream->locked &&
+		stream->row.state != STREAM_ACTIVE)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("stream \"%s\" is %s", text_to_cstring(stream->id),

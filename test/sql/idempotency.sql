@@ -109,6 +109,16 @@ SET alvyn.idempotency_retention = 0;
 SELECT alvyn.purge_idempotency_keys();
 SELECT * FROM stored;
 
+-- A stream that was archived in the meantime still answers a repeated call,
+-- and can be checked; it takes nothing new.
+SELECT (alvyn.append('arc-1', 0, 'A', '1', idempotency_key => 'a1')).version;
+UPDATE alvyn.streams SET state = 'z' WHERE stream_id = 'arc-1';
+SELECT (r).version, (r).duplicate FROM (SELECT alvyn.append('arc-1', 0, 'A', '1', idempotency_key => 'a1') AS r OFFSET 0) s;
+SELECT stream_id, version FROM alvyn.append_streams('{arc-2}', '{A}', '{1}', NULL, '{arc-1}', '{1}');
+\set VERBOSITY sqlstate
+SELECT alvyn.append('arc-1', 1, 'A', '1', idempotency_key => 'a2');
+\set VERBOSITY default
+
 SELECT broken_streams, ok FROM alvyn.verify();
 DROP VIEW stored;
 DROP FUNCTION outcome;
