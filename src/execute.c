@@ -14,10 +14,11 @@
  * by a transaction with very many streams, which its lock does not cover.
  * When that transaction has committed by the time of the append, the append
  * has waited for it and holds the lock; the command is then decided again on
- * the state that is there now.  A command on several streams creates the missing ones before it decides, each in its turn:
- * created only by the append, after streams that come later in the order were
- * locked, they could close a circle of waiting transactions.  They are taken
- * back when nothing is decided for them.
+ * the state that is there now.  A command on several streams creates the
+ * missing ones before it decides, each in its turn: created only by the
+ * append, after streams that come later in the order were locked, they could
+ * close a circle of waiting transactions.  They are taken back when nothing
+ * is decided for them.
  *
  * Decide functions run like evolve functions, with writing forbidden.  Their
  * queries see what is committed once the locks are held.

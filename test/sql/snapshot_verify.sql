@@ -46,6 +46,8 @@ SELECT * FROM falsify('a-2', 'Count', 5, $$data - 'count'$$);
 SELECT * FROM falsify('a-2', 'Count', 5, $$'1'$$);
 SELECT * FROM falsify('a-2', 'Count', 5, $$'[]'$$);
 SELECT * FROM falsify('b-0', 'Evolved', 2, $$'{"sum": 0}'$$);
+-- Of the same length.
+SELECT * FROM falsify('a-1', 'Count', 1, $$jsonb_set(data, '{count}', '4')$$);
 -- Equal is equal: digits behind the point are not a difference.
 SELECT * FROM falsify('a-1', 'Count', 1, $$jsonb_set(data, '{count}', '3.000')$$);
 
