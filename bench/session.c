@@ -31,7 +31,8 @@ static bool session_fail(PGconn *session);
 static void session_ignore_notice(void *arg, const char *message);
 
 /*
- * Connect.  NULL, with the failure recorded, when that is not possible.
+ * Connect.  NULL, with the failure recorded, when that is not possible.  What
+ * runs here may take minutes, whatever the server's limits for others are.
  */
 PGconn *
 session_open(const char *purpose)
@@ -47,6 +48,7 @@ session_open(const char *purpose)
 		return NULL;
 	}
 	PQsetNoticeProcessor(session, session_ignore_notice, NULL);
+	PQclear(PQexec(session, "SET statement_timeout = 0"));
 	return session;
 }
 

@@ -139,7 +139,8 @@ static bool
 traffic_run_phases(bool (*go_on) (const char *phase, bool *more))
 {
 	PGresult   *phases;
-	char	   *timeout;
+	char	   *options = getenv("PGOPTIONS") ?
+	run_format("%s", getenv("PGOPTIONS")) : NULL;
 	bool		ok = true;
 	bool		more = true;
 
@@ -152,9 +153,9 @@ traffic_run_phases(bool (*go_on) (const char *phase, bool *more))
 	if (phases == NULL || traffic_variables == NULL)
 		return false;
 
-	timeout = run_format("-c statement_timeout=%ds",
-						 option_integer("operation-timeout"));
-	setenv("PGOPTIONS", timeout, 1);
+	setenv("PGOPTIONS", run_format("%s -c statement_timeout=%ds",
+								   options ? options : "",
+								   option_integer("operation-timeout")), 1);
 	setenv("PGAPPNAME", "alvyn_bench traffic", 1);
 	for (int row = 0; ok && more && row < PQntuples(phases); row++)
 	{
@@ -164,7 +165,10 @@ traffic_run_phases(bool (*go_on) (const char *phase, bool *more))
 		if (ok && go_on != NULL)
 			ok = go_on(PQgetvalue(phases, row, 0), &more);
 	}
-	unsetenv("PGOPTIONS");
+	if (options != NULL)
+		setenv("PGOPTIONS", options, 1);
+	else
+		unsetenv("PGOPTIONS");
 	unsetenv("PGAPPNAME");
 	PQclear(phases);
 	return ok;

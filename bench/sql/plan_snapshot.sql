@@ -19,23 +19,29 @@ INSERT INTO alvyn_bench.variable
     VALUES ('tail', alvyn_bench.setting('tail')),
            ('accounts', least(1000, alvyn_bench.setting_number('requests'))::text);
 
--- A phase for each length, and one for commands.  pgbench takes the scripts in
--- random order, so that the ways to read alternate and meet the same machine.
+-- A phase for each length.  pgbench takes the scripts in random order, so that
+-- the ways to read alternate and meet the same machine.  Then commands in turn
+-- with deposits in two round trips, from several connections, because there
+-- the question is how many a server does.
 INSERT INTO alvyn_bench.phase
     SELECT phase, format('%s events', events), 0, 4 * requests
       FROM alvyn_bench.length
      UNION ALL
-    SELECT (SELECT count(*) FROM alvyn_bench.length), 'command', 0,
-           2 * alvyn_bench.setting('requests')::integer;
+    SELECT (SELECT count(*) FROM alvyn_bench.length) + turn,
+           format('%s, %s', CASE turn % 2 WHEN 0 THEN 'two trips' ELSE 'execute' END,
+                  1 + turn / 2),
+           0, 20 * alvyn_bench.setting('requests')::integer
+      FROM generate_series(0, 5) AS turn;
 
 INSERT INTO alvyn_bench.process
     SELECT f.phase, f.phase, 0,
-           CASE WHEN l.events IS NULL
-                THEN 'snapshot/two_trips snapshot/execute'
-                ELSE 'snapshot/replay snapshot/latest snapshot/state snapshot/tail' END,
+           CASE WHEN l.events IS NOT NULL
+                THEN 'snapshot/replay snapshot/latest snapshot/state snapshot/tail'
+                WHEN f.name ~ 'two' THEN 'snapshot/two_trips'
+                ELSE 'snapshot/execute' END,
            coalesce(l.events, 0),
            f.request_count,
-           1
+           CASE WHEN l.events IS NULL THEN 8 ELSE 1 END
       FROM alvyn_bench.phase f
       LEFT JOIN alvyn_bench.length l USING (phase);
 

@@ -165,6 +165,7 @@ CREATE FUNCTION alvyn_bench.original_configuration() RETURNS jsonb
                            'capacityStepRequestsPerSecond', NULL,
                            'capacityMaxRequestsPerSecond', NULL,
                            'capacityStageSeconds', NULL,
+                           'snapshots', NOT alvyn_bench.setting_is_on('no-snapshots'),
                            'snapshotBenchmarkRequests', 0,
                            'snapshotBenchmarkHistoryEventsPerAccount', NULL,
                            'enforceSlos', false,
@@ -190,7 +191,6 @@ CREATE FUNCTION alvyn_bench.configuration_object() RETURNS jsonb
                || jsonb_build_object(
                    'requestCount', (SELECT sum(request_count) FROM alvyn_bench.phase),
                    'maxRetries', alvyn_bench.setting_number('max-tries') - 1,
-                   'snapshots', NOT alvyn_bench.setting_is_on('no-snapshots'),
                    'concurrency', alvyn_bench.connections())
           FROM alvyn_bench.setting s
          CROSS JOIN LATERAL (SELECT replace(initcap(replace(s.name, '-', ' ')), ' ', '') AS camel) c

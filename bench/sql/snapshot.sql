@@ -4,28 +4,38 @@
 --
 
 CREATE TABLE alvyn_bench.reading AS
-    SELECT f.phase,
-           coalesce(d.events, 0) AS events,
+    SELECT p.first AS events,
            (string_to_array(p.scripts, ' '))[l.script_no + 1] AS script,
            count(*) AS n,
            alvyn_bench.milliseconds(
                percentile_disc(ARRAY[0.5, 0.95, 0.99])
-                   WITHIN GROUP (ORDER BY l.outcome::bigint)) AS percentiles,
-           avg(l.outcome::bigint) AS average
+                   WITHIN GROUP (ORDER BY l.outcome::bigint)) AS percentiles
       FROM alvyn_bench.log l
       JOIN alvyn_bench.process p USING (process)
-      JOIN alvyn_bench.phase f USING (phase)
-      LEFT JOIN alvyn_bench.length d USING (phase)
      WHERE l.outcome ~ '^[0-9]+$'
-     GROUP BY 1, 2, 3;
+     GROUP BY 1, 2;
 
-CREATE FUNCTION alvyn_bench.reading_object(of_phase integer, of_script text) RETURNS jsonb
+-- How many deposits a second were made in each turn.
+CREATE TABLE alvyn_bench.command AS
+    SELECT p.process,
+           p.scripts = 'snapshot/execute' AS execute,
+           row_number() OVER (PARTITION BY p.scripts ORDER BY p.process) AS turn,
+           round(count(*) * 1000000
+                 / (max(l.epoch * 1000000 + l.epoch_us)
+                    - min(l.epoch * 1000000 + l.epoch_us - l.outcome::bigint))::numeric,
+                 1) AS rate
+      FROM alvyn_bench.log l
+      JOIN alvyn_bench.process p USING (process)
+     WHERE l.outcome ~ '^[0-9]+$' AND p.first = 0
+     GROUP BY p.process, p.scripts;
+
+CREATE FUNCTION alvyn_bench.reading_object(of_events integer, of_script text) RETURNS jsonb
     LANGUAGE sql STABLE
     BEGIN ATOMIC
         SELECT jsonb_build_object('count', n, 'p50', percentiles[1],
                                   'p95', percentiles[2], 'p99', percentiles[3])
           FROM alvyn_bench.reading
-         WHERE phase = of_phase AND script = 'snapshot/' || of_script;
+         WHERE events = of_events AND script = 'snapshot/' || of_script;
     END;
 
 -- By how many percent the second of two is faster, per percentile.
@@ -56,10 +66,10 @@ CREATE TABLE alvyn_bench.benefit AS
                    'maxEvents', replayed.most)) AS benefit
       FROM alvyn_bench.length l
      CROSS JOIN LATERAL (
-         SELECT alvyn_bench.reading_object(l.phase::integer, 'replay') AS replay,
-                alvyn_bench.reading_object(l.phase::integer, 'latest') AS latest,
-                alvyn_bench.reading_object(l.phase::integer, 'state') AS state,
-                alvyn_bench.reading_object(l.phase::integer, 'tail') AS tail) AS r
+         SELECT alvyn_bench.reading_object(l.events, 'replay') AS replay,
+                alvyn_bench.reading_object(l.events, 'latest') AS latest,
+                alvyn_bench.reading_object(l.events, 'state') AS state,
+                alvyn_bench.reading_object(l.events, 'tail') AS tail) AS r
      CROSS JOIN LATERAL (
          SELECT round(avg((s).replayed_events), 3) AS average,
                 max((s).replayed_events) AS most
@@ -91,20 +101,26 @@ INSERT INTO alvyn_bench.part
                          FROM alvyn_bench.benefit
                         UNION ALL
                        SELECT 1000000000, 'deposit, p50: two round trips, execute',
-                              format('%s, %s ms; execute does %s times as many',
+                              format('%s, %s ms; execute does %s times as many (%s)',
                                      command #>> '{twoRoundTrips,p50}',
                                      command #>> '{execute,p50}',
-                                     command ->> 'throughputRatio')
+                                     command ->> 'throughputRatio',
+                                     command ->> 'throughputRatioSpread')
                      ) AS text))
       FROM (SELECT jsonb_build_object(
-                       'twoRoundTrips', alvyn_bench.reading_object(phase::integer, 'two_trips'),
-                       'execute', alvyn_bench.reading_object(phase::integer, 'execute'),
+                       'twoRoundTrips', alvyn_bench.reading_object(0, 'two_trips')
+                           || jsonb_build_object('perSecond', round(avg(two.rate), 1)),
+                       'execute', alvyn_bench.reading_object(0, 'execute')
+                           || jsonb_build_object('perSecond', round(avg(one.rate), 1)),
                        'throughputRatio',
-                       round((SELECT average FROM alvyn_bench.reading
-                               WHERE script = 'snapshot/two_trips')
-                             / (SELECT average FROM alvyn_bench.reading
-                                 WHERE script = 'snapshot/execute'), 3)) AS command
-              FROM alvyn_bench.phase WHERE name = 'command') AS c;
+                       round(percentile_cont(0.5)
+                             WITHIN GROUP (ORDER BY one.rate / two.rate)::numeric, 3),
+                       'throughputRatioSpread',
+                       format('%s to %s', round(min(one.rate / two.rate), 2),
+                              round(max(one.rate / two.rate), 2))) AS command
+              FROM alvyn_bench.command AS one
+              JOIN alvyn_bench.command AS two USING (turn)
+             WHERE one.execute AND NOT two.execute) AS c;
 
 INSERT INTO alvyn_bench.fault
     SELECT 'alvyn.verify() found broken streams', greatest(broken_streams, 1), NULL
