@@ -1,5 +1,8 @@
 -- Consumers: a name, a filter, and a checkpoint for each partition.  A plain
 -- consumer is a group of one partition that needs no lease.
+--
+-- No foreign key connects the two tables: pg_restore -j loads them at the
+-- same time.
 
 CREATE TABLE alvyn.consumer_definitions (
     name text COLLATE "C" NOT NULL,
@@ -25,9 +28,7 @@ CREATE TABLE alvyn.consumer_partitions (
     fence bigint NOT NULL DEFAULT 0,
     lease_until timestamptz,
     active_at timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
-    CONSTRAINT consumer_partitions_pkey PRIMARY KEY (name, partition),
-    CONSTRAINT consumer_partitions_name_fkey FOREIGN KEY (name)
-        REFERENCES alvyn.consumer_definitions (name) ON DELETE CASCADE
+    CONSTRAINT consumer_partitions_pkey PRIMARY KEY (name, partition)
 );
 COMMENT ON TABLE alvyn.consumer_partitions IS
     'Checkpoints and leases of consumers';
@@ -123,6 +124,7 @@ LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
+    DELETE FROM alvyn.consumer_partitions c WHERE c.name = drop_consumer.name;
     DELETE FROM alvyn.consumer_definitions d WHERE d.name = drop_consumer.name;
     IF NOT FOUND THEN
         RAISE EXCEPTION USING

@@ -8,6 +8,7 @@ SELECT count(alvyn.append('s-1', NULL, 'A', to_jsonb(i))) FROM generate_series(1
 SELECT alvyn.create_consumer('one'), alvyn.create_consumer('two', partitions => 2);
 
 -- Wording.
+\set SHOW_CONTEXT never
 SELECT alvyn.create_consumer('');
 SELECT alvyn.create_consumer('new', partitions => 0);
 SELECT alvyn.create_consumer('new', key => '');

@@ -6,6 +6,7 @@ DROP EXTENSION alvyn;
 CREATE EXTENSION alvyn;
 \pset null (null)
 SELECT (alvyn.append('s-1', 0, 'A', '{}')).version;
+\set SHOW_CONTEXT never
 
 SELECT * FROM alvyn.read(NULL);
 SELECT * FROM alvyn.read(-1);
