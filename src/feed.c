@@ -57,7 +57,7 @@
  *
  * Mutations
  *		A build with -DALVYN_MUTATE_FEED=n is wrong on purpose, and
- *		test/t/022_feed_mutations.pl shows that the tests notice:
+ *		test/t/025_feed_stress.pl shows that the tests notice:
  *		1	a hole is passed without waiting
  *		2	an MVCC snapshot is used instead of a dirty one
  *		3	the pending transactions are read before the last position
