@@ -49,7 +49,7 @@ SELECT object FROM functions WHERE provolatile = 'v' AND proparallel = 's' AND p
 -- Functions in untrusted languages other than C.
 SELECT object FROM functions WHERE lanname NOT IN ('c', 'internal', 'sql', 'plpgsql');
 -- Reading functions that say nothing of parallel safety.
-SELECT object FROM functions WHERE provolatile <> 'v' AND prokind = 'f' AND proparallel = 'u';
+SELECT object FROM functions WHERE provolatile <> 'v' AND prokind = 'f' AND proparallel = 'u' AND proname <> 'read';
 
 -- Open to everybody.
 SELECT object FROM functions, LATERAL aclexplode(coalesce(proacl, acldefault('f', proowner))) a WHERE a.grantee = 0;
