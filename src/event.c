@@ -140,7 +140,8 @@ alvyn_event_values(const EventRow *row, const text *stream_id, Datum *values,
 /*
  * Take the next position.  nextval locks the sequence until the end of the
  * transaction, and the feed relies on that lock: call this only after every
- * check that could refuse the append.
+ * check that could refuse the append.  The feed also relies on a transaction
+ * inserting its events in the order of their positions.
  */
 int64
 alvyn_event_next_position(EventLog *log)
