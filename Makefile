@@ -47,6 +47,7 @@ INSTALL_SQL = \
 	sql/install/30_snapshot.sql \
 	sql/install/40_feed.sql \
 	sql/install/41_consumer.sql \
+	sql/install/47_cloudevent.sql \
 	sql/install/90_maintain.sql \
 	sql/install/99_privilege.sql
 DATA_built = sql/$(EXTENSION)--$(EXTVERSION).sql
@@ -93,7 +94,9 @@ REGRESS = \
 	feed_errors \
 	consumer \
 	consumer_errors \
-	consumer_group
+	consumer_group \
+	cloudevent \
+	cloudevent_errors
 REGRESS_OPTS = --inputdir=test --load-extension=$(EXTENSION)
 ISOLATION = \
 	race_expected \
