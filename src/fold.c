@@ -138,23 +138,24 @@ alvyn_fold_event(Fold *fold, const EventRow *row)
 	ErrorContextCallback callback = {error_context_stack, fold_context, fold};
 	MemoryContext old;
 	text	   *type = DatumGetTextPP(row->type);
+	bool		handled = true;
 
-	if (!alvyn_fold_handles(fold->def, row))
+	if (row->snapshot)
 		return;
 
 	fold->version = row->version;
 	error_context_stack = &callback;
 	old = MemoryContextSwitchTo(fold->event_context);
 	if (fold->rules)
-		alvyn_rulestate_apply(fold->rules, VARDATA_ANY(type),
-							  VARSIZE_ANY_EXHDR(type),
-							  DatumGetJsonbP(row->data), row->time);
+		handled = alvyn_rulestate_apply(fold->rules, VARDATA_ANY(type),
+										VARSIZE_ANY_EXHDR(type), row->data,
+										row->time);
 	else
 		fold_call(fold, row);
 	MemoryContextSwitchTo(old);
 	MemoryContextReset(fold->event_context);
 	error_context_stack = callback.previous;
-	fold->count++;
+	fold->count += handled;
 }
 
 /*

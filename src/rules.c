@@ -185,6 +185,22 @@ alvyn_rule_number(const Rule *rule, Jsonb *data)
 }
 
 /*
+ * Is a number written as an integer of 32 bits, which sums need no numeric
+ * for?
+ */
+bool
+alvyn_rule_is_small(Numeric number, int64 *value)
+{
+	bool		too_large = false;
+
+	if (DatumGetInt32(DirectFunctionCall1(numeric_scale,
+										  NumericGetDatum(number))) != 0)
+		return false;
+	*value = numeric_int4_opt_error(number, &too_large);
+	return !too_large;
+}
+
+/*
  * Compile the rules of one event type.
  */
 static void
@@ -303,6 +319,7 @@ rules_parse_operation(Rule *rule, const char *where, const char *name,
 			if (argument->type != jbvNumeric)
 				rules_refuse(where, psprintf("needs a number in \"%s\"", name));
 			rule->number = DatumGetNumericCopy(NumericGetDatum(argument->val.numeric));
+			rule->is_small = alvyn_rule_is_small(rule->number, &rule->small);
 			break;
 		case ARGUMENT_PATH:
 			if (argument->type != jbvString || argument->val.string.len == 0)

@@ -45,6 +45,8 @@ typedef struct Rule
 	RulePath	path;
 	Jsonb	   *constant;
 	Numeric		number;
+	bool		is_small;		/* is the number a small integer? */
+	int64		small;			/* it, if so */
 	int			keep;			/* elements that "append" keeps, 0 for all */
 } Rule;
 
@@ -74,5 +76,6 @@ extern const RuleType *alvyn_rules_find(const RuleSet *set, const char *type,
 extern JsonbValue *alvyn_rule_value(const Rule *rule, Jsonb *data,
 									JsonbValue *value);
 extern Numeric alvyn_rule_number(const Rule *rule, Jsonb *data);
+extern bool alvyn_rule_is_small(Numeric number, int64 *value);
 
 #endif							/* RULES_H */

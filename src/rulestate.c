@@ -9,6 +9,11 @@
  * one.  The simple version, a new jsonb state for every event, spends nearly
  * all its time in copying fields that the event does not touch.
  *
+ * Most numbers that events add are small integers.  These are summed up in
+ * 64 bits beside the numeric and added to it when it is asked for, since an
+ * addition of numerics costs many times as much.  Adding an integer changes
+ * no scale, so the result is the same to the digit.
+ *
  * What a field holds is freed when it gets another value, since a fold may go
  * over any number of events.
  *
@@ -20,6 +25,7 @@
 #include "postgres.h"
 
 #include "catalog/pg_type.h"
+#include "common/int.h"
 #include "fmgr.h"
 #include "nodes/pg_list.h"
 #include "rulestate.h"
@@ -43,7 +49,8 @@ typedef struct RuleField
 {
 	FieldKind	kind;
 	bool		changed;
-	Numeric		number;
+	Numeric		number;			/* NULL stands for 0 */
+	int64		sum;			/* to be added to the number */
 	List	   *elements;		/* of Jsonb */
 	Jsonb	   *other;
 	void	   *owned;			/* what the value lies in, unless a constant */
@@ -63,6 +70,10 @@ static void rule_apply(RuleState *state, const Rule *rule, Jsonb *data,
 					   TimestampTz time);
 static void field_number(RuleState *state, RuleField *field,
 						 const Rule *rule, Numeric number);
+static bool field_sum(RuleField *field, const Rule *rule, Numeric number);
+static void field_sum_up(RuleState *state, RuleField *field);
+static void field_keep_number(RuleState *state, RuleField *field,
+							  Numeric number);
 static void field_append(RuleState *state, RuleField *field,
 						 const Rule *rule, JsonbValue *value);
 static void field_make_array(RuleState *state, RuleField *field);
@@ -71,6 +82,10 @@ static Jsonb *state_copy(RuleState *state, JsonbValue *value);
 static void field_other(RuleField *field, Jsonb *value, void *owned);
 static void field_clear(RuleField *field);
 static Jsonb *field_value(RuleField *field);
+static bool state_is_flat(const RuleState *state);
+static Jsonb *state_build(RuleState *state);
+static bool state_changes(const RuleState *state, const JsonbValue *key);
+static void value_of_jsonb(Jsonb *jsonb, JsonbValue *value);
 static Datum state_with_parents(Datum state, const RulePath *path);
 static Jsonb *path_extract(Datum state, const RulePath *path, int count);
 static ArrayType *path_array(const RulePath *path, int count);
@@ -94,20 +109,24 @@ alvyn_rulestate_begin(const RuleSet *set, Jsonb *state)
 }
 
 /*
- * Fold one event.  Raises 22023 when the payload lacks what a rule needs.
- * What is allocated in the current context can go after the call.
+ * Fold one event.  Returns whether there are rules for its type; raises 22023
+ * when the payload lacks what a rule needs.  What is allocated in the current
+ * context can go after the call.
  */
-void
+bool
 alvyn_rulestate_apply(RuleState *state, const char *type, int length,
-					  Jsonb *data, TimestampTz time)
+					  Datum data, TimestampTz time)
 {
 	const RuleType *found = alvyn_rules_find(state->set, type, length);
+	Jsonb	   *payload;
 	int			i;
 
 	if (found == NULL)
-		return;
+		return false;
+	payload = DatumGetJsonbP(data);
 	for (i = 0; i < found->count; i++)
-		rule_apply(state, &found->rules[i], data, time);
+		rule_apply(state, &found->rules[i], payload, time);
+	return true;
 }
 
 /*
@@ -116,9 +135,15 @@ alvyn_rulestate_apply(RuleState *state, const char *type, int length,
 Jsonb *
 alvyn_rulestate_end(RuleState *state)
 {
-	Datum		result = PointerGetDatum(DatumGetJsonbPCopy(JsonbPGetDatum(state->state)));
+	Datum		result;
 	int			i;
 
+	for (i = 0; i < state->set->nfields; i++)
+		field_sum_up(state, &state->fields[i]);
+	if (state_is_flat(state))
+		return state_build(state);
+
+	result = PointerGetDatum(DatumGetJsonbPCopy(JsonbPGetDatum(state->state)));
 	for (i = 0; i < state->set->nfields; i++)
 	{
 		RuleField  *field = &state->fields[i];
@@ -210,9 +235,10 @@ field_number(RuleState *state, RuleField *field, const Rule *rule,
 			 Numeric number)
 {
 	Datum		result = NumericGetDatum(number);
-	MemoryContext old;
-	Numeric		copy;
 
+	if (field_sum(field, rule, number))
+		return;
+	field_sum_up(state, field);
 	if (field->kind == FIELD_NUMBER)
 	{
 		PGFunction	combine = rule->operation == RULE_MIN ? numeric_smaller :
@@ -230,9 +256,65 @@ field_number(RuleState *state, RuleField *field, const Rule *rule,
 	else if (rule->operation == RULE_SUBTRACT)
 		result = DirectFunctionCall1(numeric_uminus, result);
 
-	/* The result may be the number that the field holds. */
-	old = MemoryContextSwitchTo(state->context);
-	copy = DatumGetNumericCopy(result);
+	field_keep_number(state, field, DatumGetNumeric(result));
+}
+
+/*
+ * Add a number to the sum of a field, if it is a small integer and the field
+ * a number or nothing yet.  Returns false when it is not that simple.
+ */
+static bool
+field_sum(RuleField *field, const Rule *rule, Numeric number)
+{
+	bool		is_small = rule->is_small;
+	int64		value = rule->small;
+	int64		sum;
+
+	if (rule->operation == RULE_MIN || rule->operation == RULE_MAX ||
+		field->kind == FIELD_ARRAY || field->kind == FIELD_OTHER)
+		return false;
+	if (rule->operation != RULE_INCREMENT)
+		is_small = alvyn_rule_is_small(number, &value);
+	if (rule->operation == RULE_SUBTRACT)
+		value = -value;
+	if (!is_small || pg_add_s64_overflow(field->sum, value, &sum))
+		return false;
+
+	if (field->kind != FIELD_NUMBER)
+		field_clear(field);
+	field->kind = FIELD_NUMBER;
+	field->sum = sum;
+	return true;
+}
+
+/*
+ * Bring the sum of a field into its number.
+ */
+static void
+field_sum_up(RuleState *state, RuleField *field)
+{
+	Numeric		sum;
+
+	if (field->kind != FIELD_NUMBER || (field->sum == 0 && field->number))
+		return;
+	sum = int64_to_numeric(field->sum);
+	if (field->number)
+		sum = DatumGetNumeric(DirectFunctionCall2(numeric_add,
+												  NumericGetDatum(field->number),
+												  NumericGetDatum(sum)));
+	field_keep_number(state, field, sum);
+}
+
+/*
+ * Make a copy of a number the value of a field.  It may be the number that
+ * the field holds.
+ */
+static void
+field_keep_number(RuleState *state, RuleField *field, Numeric number)
+{
+	MemoryContext old = MemoryContextSwitchTo(state->context);
+	Numeric		copy = DatumGetNumericCopy(NumericGetDatum(number));
+
 	MemoryContextSwitchTo(old);
 	field_clear(field);
 	field->kind = FIELD_NUMBER;
@@ -362,6 +444,8 @@ field_clear(RuleField *field)
 	if (field->owned)
 		pfree(field->owned);
 	field->kind = FIELD_ABSENT;
+	field->number = NULL;
+	field->sum = 0;
 	field->elements = NIL;
 	field->owned = NULL;
 }
@@ -388,18 +472,107 @@ field_value(RuleField *field)
 	pushJsonbValue(&parse, WJB_BEGIN_ARRAY, NULL);
 	foreach(lc, field->elements)
 	{
-		Jsonb	   *element = lfirst(lc);
-
-		if (!JB_ROOT_IS_SCALAR(element) ||
-			!JsonbExtractScalar(&element->root, &value))
-		{
-			value.type = jbvBinary;
-			value.val.binary.data = &element->root;
-			value.val.binary.len = VARSIZE(element) - VARHDRSZ;
-		}
+		value_of_jsonb(lfirst(lc), &value);
 		pushJsonbValue(&parse, WJB_ELEM, &value);
 	}
 	return JsonbValueToJsonb(pushJsonbValue(&parse, WJB_END_ARRAY, NULL));
+}
+
+/*
+ * Is the state an object whose fields all lie at its top?
+ */
+static bool
+state_is_flat(const RuleState *state)
+{
+	int			i;
+
+	if (!JB_ROOT_IS_OBJECT(state->state))
+		return false;
+	for (i = 0; i < state->set->nfields; i++)
+	{
+		if (state->set->fields[i].count != 1)
+			return false;
+	}
+	return true;
+}
+
+/*
+ * The state as a new object: what no rule has changed, then the fields that
+ * have a value.  Setting one field after the other costs several times as
+ * much.
+ */
+static Jsonb *
+state_build(RuleState *state)
+{
+	JsonbIterator *it = JsonbIteratorInit(&state->state->root);
+	JsonbParseState *parse = NULL;
+	JsonbIteratorToken token;
+	JsonbValue	value;
+	bool		keep = false;
+	int			i;
+
+	pushJsonbValue(&parse, WJB_BEGIN_OBJECT, NULL);
+	while ((token = JsonbIteratorNext(&it, &value, true)) != WJB_DONE)
+	{
+		if (token == WJB_KEY)
+			keep = !state_changes(state, &value);
+		if (keep && (token == WJB_KEY || token == WJB_VALUE))
+			pushJsonbValue(&parse, token, &value);
+	}
+	for (i = 0; i < state->set->nfields; i++)
+	{
+		RuleField  *field = &state->fields[i];
+
+		if (!field->changed || field->kind == FIELD_ABSENT)
+			continue;
+		value.type = jbvString;
+		value.val.string.val = state->set->fields[i].names[0];
+		value.val.string.len = state->set->fields[i].lengths[0];
+		pushJsonbValue(&parse, WJB_KEY, &value);
+		if (field->kind == FIELD_NUMBER)
+		{
+			value.type = jbvNumeric;
+			value.val.numeric = field->number;
+		}
+		else
+			value_of_jsonb(field_value(field), &value);
+		pushJsonbValue(&parse, WJB_VALUE, &value);
+	}
+	return JsonbValueToJsonb(pushJsonbValue(&parse, WJB_END_OBJECT, NULL));
+}
+
+/*
+ * Is a key of the state the name of a field that rules have changed?
+ */
+static bool
+state_changes(const RuleState *state, const JsonbValue *key)
+{
+	int			i;
+
+	for (i = 0; i < state->set->nfields; i++)
+	{
+		const RulePath *path = &state->set->fields[i];
+
+		if (state->fields[i].changed &&
+			path->lengths[0] == key->val.string.len &&
+			memcmp(path->names[0], key->val.string.val,
+				   key->val.string.len) == 0)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * A whole jsonb as a value to build with.
+ */
+static void
+value_of_jsonb(Jsonb *jsonb, JsonbValue *value)
+{
+	if (JB_ROOT_IS_SCALAR(jsonb) && JsonbExtractScalar(&jsonb->root, value))
+		return;
+	value->type = jbvBinary;
+	value->val.binary.data = &jsonb->root;
+	value->val.binary.len = VARSIZE(jsonb) - VARHDRSZ;
 }
 
 /*

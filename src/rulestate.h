@@ -17,8 +17,8 @@
 typedef struct RuleState RuleState;
 
 extern RuleState *alvyn_rulestate_begin(const RuleSet *set, Jsonb *state);
-extern void alvyn_rulestate_apply(RuleState *state, const char *type,
-								  int length, Jsonb *data,
+extern bool alvyn_rulestate_apply(RuleState *state, const char *type,
+								  int length, Datum data,
 								  TimestampTz time);
 extern Jsonb *alvyn_rulestate_end(RuleState *state);
 

@@ -57,6 +57,18 @@ SELECT fold('{}', '{"A": {"f": {"increment": 1}}, "B": {"f": {"increment": -0.5}
 SELECT fold('{}', '{"A": {"lo": {"min": "n"}, "hi": {"max": "n"}}}', '["A", {"n": 5}]', '["A", {"n": -2.50}]', '["A", {"n": 5.0}]', '["A", {"n": 9}]', '["A", {"n": 3}]');
 SELECT fold('{"lo": null, "hi": 100}', '{"A": {"lo": {"min": "n"}, "hi": {"max": "n"}}}', '["A", {"n": 5}]', '["A", {"n": 6}]');
 
+-- Sums of small integers, of large ones, and of decimals are exact and keep
+-- their digits, in whatever order they come and however large they get.
+SELECT fold('{"f": 0.00}', '{"A": {"f": {"add": "n"}}, "S": {"f": {"subtract": "n"}}}',
+            '["A", {"n": 2147483647}]', '["A", {"n": 2147483648}]', '["A", {"n": 1.5}]', '["S", {"n": 2147483648}]', '["S", {"n": -1}]', '["A", {"n": 1e3}]');
+SELECT fold('{"f": 9223372036854775807}', '{"A": {"f": {"add": "n"}}, "M": {"f": {"max": "n"}}, "B": {"g": {"increment": 1}, "f": {"increment": 0.10}}}',
+            '["A", {"n": 1}]', '["M", {"n": 7}]', '["A", {"n": 100000000000000000000000000000}]', '["A", {"n": -3}]', '["B", {}]', '["B", {}]');
+SELECT fold('{"f": null}', '{"A": {"f": {"add": "n"}}, "S": {"f": {"subtract": "n"}}, "R": {"f": {"remove": true}}, "L": {"f": {"min": "n"}}}',
+            '["S", {"n": 4}]', '["L", {"n": -9}]', '["A", {"n": 0}]', '["R", {}]', '["A", {"n": 0}]', '["L", {"n": 3}]');
+SELECT fold('{}', '{"A": {"f": {"add": "n"}}, "T": {"f": {"append": "n"}}}', '["A", {"n": 1}]', '["T", {"n": 2}]');
+-- The order of keys and what no rule names stay as jsonb has them.
+SELECT fold('{"zz": 1, "b": {"x": [1, {"y": null}]}, "a": true}', '{"A": {"b2": {"add": "n"}, "zz": {"remove": true}, "a": {"copy": "n"}}}', '["A", {"n": 1}]');
+
 -- append: to what is there, or to nothing; with only the last ones kept.
 SELECT fold('{}', '{"A": {"f": {"append": "x"}}}', '["A", {"x": 1}]', '["A", {"x": {"a": [1]}}]', '["A", {"x": null}]', '["A", {"x": [2, 3]}]');
 SELECT fold('{"f": [0, {}]}', '{"A": {"f": {"append": "x", "keep": 3}}}', '["A", {"x": 1}]', '["A", {"x": 2}]', '["A", {"x": 3}]');
