@@ -33,7 +33,9 @@ OBJS = \
 	src/streamname.o \
 	src/pending.o \
 	src/feed.o \
-	src/read.o
+	src/read.o \
+	src/hmac.o \
+	src/tally.o
 PG_CPPFLAGS = -I$(srcdir)/src
 
 # Order matters: later parts use what earlier ones create.
@@ -47,6 +49,7 @@ INSTALL_SQL = \
 	sql/install/30_snapshot.sql \
 	sql/install/40_feed.sql \
 	sql/install/41_consumer.sql \
+	sql/install/46_inbox.sql \
 	sql/install/47_cloudevent.sql \
 	sql/install/90_maintain.sql \
 	sql/install/99_privilege.sql
@@ -96,7 +99,9 @@ REGRESS = \
 	consumer_errors \
 	consumer_group \
 	cloudevent \
-	cloudevent_errors
+	cloudevent_errors \
+	inbox \
+	inbox_errors
 REGRESS_OPTS = --inputdir=test --load-extension=$(EXTENSION)
 ISOLATION = \
 	race_expected \
@@ -123,7 +128,8 @@ ISOLATION = \
 	feed_snapshot \
 	feed_changes \
 	consumer_race \
-	consumer_lease
+	consumer_lease \
+	inbox_race
 ISOLATION_OPTS = --inputdir=test --outputdir=. --load-extension=$(EXTENSION)
 
 # TAP tests start servers of their own, which root may not.

@@ -7,6 +7,7 @@ LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
+    v_age interval;
     v_count bigint;
 BEGIN
     IF purge_idempotency_keys.max_count < 1 THEN
@@ -18,12 +19,14 @@ BEGIN
     -- The setting exists once the library is loaded, which any function of
     -- it does.
     PERFORM alvyn.stream_slot('');
+    -- Sources of the inbox rely on the keys as long as their windows say.
+    v_age := greatest(make_interval(secs => extract(epoch FROM current_setting('alvyn.idempotency_retention')::interval)),
+                      (SELECT max(s.dedup_window) FROM alvyn.inbox_sources s));
     DELETE FROM alvyn.idempotency_keys k
      WHERE k.key = ANY (ARRAY(
         SELECT o.key
           FROM alvyn.idempotency_keys o
-         WHERE o.created_at < clock_timestamp()
-               - make_interval(secs => extract(epoch FROM current_setting('alvyn.idempotency_retention')::interval))
+         WHERE o.created_at < clock_timestamp() - v_age
          ORDER BY o.created_at
          LIMIT purge_idempotency_keys.max_count
            FOR UPDATE SKIP LOCKED));
@@ -32,4 +35,4 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION alvyn.purge_idempotency_keys(int) IS
-    'Remove idempotency keys older than alvyn.idempotency_retention, the oldest first; returns how many';
+    'Remove idempotency keys older than alvyn.idempotency_retention and all windows of the inbox, the oldest first; returns how many';

@@ -15,6 +15,9 @@ GRANT SELECT ON
     alvyn.consumer_definitions,
     alvyn.consumer_partitions,
     alvyn.consumers,
+    alvyn.inbox_sources,
+    alvyn.inbox_counts,
+    alvyn.inbox_status,
     alvyn.snapshot_marks,
     alvyn.snapshot_status
 TO alvyn_reader;
@@ -49,6 +52,16 @@ REVOKE EXECUTE ON FUNCTION
     alvyn.lease(text, text, double precision),
     alvyn.renew(text, int, bigint, double precision),
     alvyn.release(text, int, bigint),
+    alvyn.receive(text, text, text, text, jsonb, jsonb, text, timestamptz, int, bytea, text),
+    alvyn.check_message(text, bigint, bytea, text),
+    alvyn.count_message(text, int),
+    alvyn.create_source(text, boolean, text, int, interval),
+    alvyn.alter_source(text, boolean, text, int, interval),
+    alvyn.drop_source(text),
+    alvyn.add_secret(text, bytea, timestamptz, timestamptz),
+    alvyn.expire_secret(text, bigint, timestamptz),
+    alvyn.remove_secrets(text),
+    alvyn.hmac_matches(bytea, bytea[], bytea),
     alvyn.purge_idempotency_keys(int)
 FROM alvyn_reader;
 GRANT EXECUTE ON FUNCTION
@@ -66,7 +79,10 @@ GRANT EXECUTE ON FUNCTION
     alvyn.checkpoint(text, bigint),
     alvyn.lease(text, text, double precision),
     alvyn.renew(text, int, bigint, double precision),
-    alvyn.release(text, int, bigint)
+    alvyn.release(text, int, bigint),
+    alvyn.receive(text, text, text, text, jsonb, jsonb, text, timestamptz, int, bytea, text),
+    alvyn.check_message(text, bigint, bytea, text),
+    alvyn.count_message(text, int)
 TO alvyn_writer;
 
 GRANT EXECUTE ON FUNCTION
@@ -80,5 +96,14 @@ GRANT EXECUTE ON FUNCTION
     alvyn.create_consumer(text, text, text, text[], text, int, text, boolean),
     alvyn.drop_consumer(text),
     alvyn.reset_consumer(text, text),
+    alvyn.create_source(text, boolean, text, int, interval),
+    alvyn.alter_source(text, boolean, text, int, interval),
+    alvyn.drop_source(text),
+    alvyn.add_secret(text, bytea, timestamptz, timestamptz),
+    alvyn.expire_secret(text, bigint, timestamptz),
+    alvyn.remove_secrets(text),
     alvyn.purge_idempotency_keys(int)
 TO alvyn_admin;
+
+-- The only table that readers may not look into.
+GRANT SELECT ON alvyn.inbox_secrets TO alvyn_admin;

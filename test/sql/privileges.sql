@@ -5,6 +5,7 @@
 DROP EXTENSION alvyn;
 CREATE EXTENSION alvyn;
 SELECT (alvyn.append('old-1', 0, 'A', '{}', idempotency_key => 'k0')).version;
+SELECT alvyn.create_source('shop', signed => false), alvyn.add_secret('shop', '0123456789abcdef');
 
 -- All functions and tables, by role; p is everybody.
 CREATE ROLE test_nobody;
@@ -58,6 +59,12 @@ SELECT alvyn.append_batch('old-1', NULL, ARRAY['A'], ARRAY['{}']::jsonb[]);
 SELECT alvyn.append_streams(ARRAY['old-1'], ARRAY['A'], ARRAY['{}']::jsonb[]);
 SELECT alvyn.purge_idempotency_keys();
 INSERT INTO alvyn.events (stream_no, version, slot, type, data) VALUES (1, 2, 0, 'A', '{}');
+SELECT source, valid_secrets FROM alvyn.inbox_status;
+SELECT count(*) FROM alvyn.inbox_secrets;
+SELECT alvyn.receive('shop', 'm', 'old-1', 'A', '{}');
+SELECT alvyn.check_message('shop', 1, NULL, NULL);
+SELECT alvyn.count_message('shop', 0);
+SELECT alvyn.hmac_matches('', '{}', '');
 RESET ROLE;
 
 SET ROLE test_writer;
@@ -81,6 +88,13 @@ SELECT setval('alvyn.streams_stream_no_seq', 1);
 SELECT stream_id FROM alvyn.streams FOR UPDATE;
 CREATE TRIGGER t BEFORE INSERT ON alvyn.events EXECUTE FUNCTION suppress_redundant_updates_trigger();
 CREATE TABLE alvyn.mine (a int);
+SELECT version FROM alvyn.receive('shop', 'm', 'new-3', 'A', '{}');
+SELECT version FROM alvyn.receive('shop', 'm-2', 'new-3', 'A', NULL, body => '{"n": 1}', signature => '7612b25f0ee449b7349d2f9eac792f21e28ada13a0293e4dd757a744a49f2d34');
+SELECT count(*) FROM alvyn.inbox_secrets;
+SELECT alvyn.hmac_matches('', '{}', '');
+SELECT alvyn.create_source('mine');
+SELECT alvyn.add_secret('shop', 'fedcba9876543210');
+UPDATE alvyn.inbox_counts SET invalid = 0;
 SET alvyn.max_event_size = '2MB';
 SET alvyn.idempotency_retention = 0;
 RESET ROLE;
@@ -88,6 +102,10 @@ RESET ROLE;
 SET ROLE test_admin;
 SELECT (alvyn.append('old-1', NULL, 'A', '{}')).version, alvyn.purge_idempotency_keys();
 SELECT count(*) FROM alvyn.idempotency_keys;
+SELECT alvyn.create_source('mine'), alvyn.add_secret('mine', 'fedcba9876543210'), alvyn.drop_source('mine');
+SELECT secret FROM alvyn.inbox_secrets;
+SELECT alvyn.hmac_matches('', '{}', '');
+DELETE FROM alvyn.inbox_secrets;
 DELETE FROM alvyn.events;
 UPDATE alvyn.streams SET state = 'z';
 SET alvyn.idempotency_retention = 0;
