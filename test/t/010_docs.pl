@@ -2,8 +2,9 @@
 # Every example of README.md and docs/ does what the page says.
 #
 # The pages themselves are the test.  In each, the blocks marked "sql" go to
-# one psql session in their order, those marked "sh" to a shell, and what the
-# unmarked block right behind one of them shows is what must come out.  Without
+# one psql session in their order, those marked "sh", "js" and "python" to a
+# program of their own, and what the unmarked block right behind one of them
+# shows is what must come out.  Without
 # such a block, anything may come out but an error.  A comment that begins with
 # "run" holds statements that the page needs and a reader does not.  Blocks
 # marked "console" build, install or call for a terminal; they are not run.
@@ -17,6 +18,13 @@ use IPC::Run ();
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+
+# What runs the blocks that psql does not.  Python is Debian's, which has the
+# driver; test/run says where Node finds its own.
+my %programs = (
+	sh => [ 'sh', '-e' ],
+	js => ['node'],
+	python => ['/usr/bin/python3']);
 
 # The examples of a page: kind, line, text and what is shown, undef if nothing.
 sub examples
@@ -45,7 +53,7 @@ sub examples
 			{
 				push @examples,
 				  { kind => $kind, line => $line, text => $text };
-				$after = $kind =~ /^(sql|sh)$/ ? $examples[-1] : undef;
+				$after = $kind eq 'sql' || $programs{$kind} ? $examples[-1] : undef;
 				undef $kind;
 			}
 		}
@@ -59,7 +67,7 @@ sub examples
 		}
 	}
 	die "$page:$line: this block does not end\n" if defined $kind;
-	return grep { $_->{kind} =~ /^(sql|sh|run)$/ } @examples;
+	return grep { $_->{kind} =~ /^(sql|run)$/ || $programs{ $_->{kind} } } @examples;
 }
 
 # Without the blanks at the ends of lines and the empty lines at both ends.
@@ -106,12 +114,13 @@ sub run_psql
 	return;
 }
 
-sub run_shell
+sub run_program
 {
 	my ($page, $example) = @_;
 	my $output = '';
 
-	IPC::Run::run([ 'sh', '-e' ], '<', \$example->{text}, '>&', \$output);
+	IPC::Run::run($programs{ $example->{kind} },
+		'<', \$example->{text}, '>&', \$output);
 	check($page, $example, $output, $? != 0);
 	return;
 }
@@ -134,7 +143,7 @@ foreach my $page (@pages)
 	$node->safe_psql('postgres', 'CREATE DATABASE shop');
 	foreach my $example (examples($page))
 	{
-		if ($example->{kind} ne 'sh')
+		if (!$programs{ $example->{kind} })
 		{
 			push @session, $example;
 			next;
@@ -142,7 +151,7 @@ foreach my $page (@pages)
 		run_psql($page, @session) if @session;
 		@session = ();
 		chdir $home or die "$home: $!\n";
-		run_shell($page, $example);
+		run_program($page, $example);
 		chdir $here or die "$here: $!\n";
 	}
 	run_psql($page, @session) if @session;
