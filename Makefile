@@ -35,7 +35,9 @@ OBJS = \
 	src/feed.o \
 	src/read.o \
 	src/hmac.o \
-	src/tally.o
+	src/tally.o \
+	src/cell.o \
+	src/governor.o
 PG_CPPFLAGS = -I$(srcdir)/src
 
 # Order matters: later parts use what earlier ones create.
@@ -49,6 +51,7 @@ INSTALL_SQL = \
 	sql/install/30_snapshot.sql \
 	sql/install/40_feed.sql \
 	sql/install/41_consumer.sql \
+	sql/install/45_governor.sql \
 	sql/install/46_inbox.sql \
 	sql/install/47_cloudevent.sql \
 	sql/install/90_maintain.sql \
@@ -98,6 +101,8 @@ REGRESS = \
 	consumer \
 	consumer_errors \
 	consumer_group \
+	governor \
+	governor_errors \
 	cloudevent \
 	cloudevent_errors \
 	inbox \

@@ -18,6 +18,9 @@ GRANT SELECT ON
     alvyn.inbox_sources,
     alvyn.inbox_counts,
     alvyn.inbox_status,
+    alvyn.governor_definitions,
+    alvyn.governor_states,
+    alvyn.governors,
     alvyn.snapshot_marks,
     alvyn.snapshot_status
 TO alvyn_reader;
@@ -62,6 +65,14 @@ REVOKE EXECUTE ON FUNCTION
     alvyn.expire_secret(text, bigint, timestamptz),
     alvyn.remove_secrets(text),
     alvyn.hmac_matches(bytea, bytea[], bytea),
+    alvyn.check_governor(text, double precision, double precision),
+    alvyn.create_governor(text, double precision, double precision),
+    alvyn.alter_governor(text, double precision, double precision),
+    alvyn.drop_governor(text),
+    alvyn.acquire(text, double precision, interval),
+    alvyn.take_tokens(text, int),
+    alvyn.return_tokens(text, int),
+    alvyn.stretch_tokens(text, double precision),
     alvyn.purge_idempotency_keys(int)
 FROM alvyn_reader;
 GRANT EXECUTE ON FUNCTION
@@ -82,7 +93,8 @@ GRANT EXECUTE ON FUNCTION
     alvyn.release(text, int, bigint),
     alvyn.receive(text, text, text, text, jsonb, jsonb, text, timestamptz, int, bytea, text),
     alvyn.check_message(text, bigint, bytea, text),
-    alvyn.count_message(text, int)
+    alvyn.count_message(text, int),
+    alvyn.acquire(text, double precision, interval)
 TO alvyn_writer;
 
 GRANT EXECUTE ON FUNCTION
@@ -102,6 +114,9 @@ GRANT EXECUTE ON FUNCTION
     alvyn.add_secret(text, bytea, timestamptz, timestamptz),
     alvyn.expire_secret(text, bigint, timestamptz),
     alvyn.remove_secrets(text),
+    alvyn.create_governor(text, double precision, double precision),
+    alvyn.alter_governor(text, double precision, double precision),
+    alvyn.drop_governor(text),
     alvyn.purge_idempotency_keys(int)
 TO alvyn_admin;
 

@@ -85,7 +85,7 @@ WHERE n ~ '(version|versions|position|_no)$' AND n !~ '^schema_version' AND t NO
 -- Times that are not timestamptz; transaction ids; json; money and the like.
 SELECT object, format_type(atttypid, atttypmod) FROM columns
 WHERE atttypid NOT IN ('bigint'::regtype, 'int'::regtype, 'smallint'::regtype, 'text'::regtype, 'jsonb'::regtype, 'boolean'::regtype,
-                       'timestamptz'::regtype, '"char"'::regtype, 'bytea'::regtype, 'bigint[]'::regtype, 'text[]'::regtype, 'interval'::regtype, 'numeric'::regtype,
+                       'timestamptz'::regtype, '"char"'::regtype, 'bytea'::regtype, 'bigint[]'::regtype, 'text[]'::regtype, 'interval'::regtype, 'numeric'::regtype, 'double precision'::regtype, 'name'::regtype,
                        'regprocedure'::regtype, 'regclass'::regtype, 'alvyn.new_event'::regtype);
 -- Sequences that are not bigint, skip numbers or go round.
 SELECT seqrelid::regclass FROM pg_sequence JOIN pg_class c ON c.oid = seqrelid
