@@ -37,7 +37,9 @@ OBJS = \
 	src/hmac.o \
 	src/tally.o \
 	src/cell.o \
-	src/governor.o
+	src/governor.o \
+	src/shared.o \
+	src/wake.o
 PG_CPPFLAGS = -I$(srcdir)/src
 
 # Order matters: later parts use what earlier ones create.

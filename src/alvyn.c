@@ -19,6 +19,7 @@
 #include "idempotency.h"
 #include "log.h"
 #include "request.h"
+#include "shared.h"
 #include "streamname.h"
 #include "utils/guc.h"
 
@@ -37,5 +38,6 @@ _PG_init(void)
 	alvyn_request_init();
 	alvyn_stream_name_init();
 	alvyn_idempotency_init();
+	alvyn_shared_init();
 	MarkGUCPrefixReserved("alvyn");
 }

@@ -117,4 +117,27 @@ alvyn_materialize(FunctionCallInfo fcinfo)
 	index_beginscan(heap, index, snapshot, nkeys, 0)
 #endif
 
+/*
+ * 15 asks for shared memory in a hook, when it is known how many processes
+ * there can be; 14 while libraries are loaded.
+ */
+#if PG_VERSION_NUM >= 150000
+#define ALVYN_HAS_REQUEST_HOOK	1
+#define alvyn_max_backends() (MaxBackends)
+#else
+#define ALVYN_HAS_REQUEST_HOOK	0
+#define alvyn_max_backends() \
+	(MaxConnections + autovacuum_max_workers + 1 + max_worker_processes + \
+	 max_wal_senders)
+#include "postmaster/autovacuum.h"
+#include "replication/walsender.h"
+#endif
+
+/* 17 gave the number of this process in the array of all a name. */
+#if PG_VERSION_NUM >= 170000
+#define alvyn_proc_number() (MyProcNumber)
+#else
+#define alvyn_proc_number() (MyProc->pgprocno)
+#endif
+
 #endif							/* COMPAT_H */

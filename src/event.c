@@ -34,6 +34,7 @@
 #include "utils/fmgroids.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
+#include "wake.h"
 
 /* Rows and bytes that are collected before they are written. */
 #define WRITER_MAX_ROWS		100
@@ -146,6 +147,7 @@ alvyn_event_values(const EventRow *row, const text *stream_id, Datum *values,
 int64
 alvyn_event_next_position(EventLog *log)
 {
+	alvyn_wake_taken++;
 	return nextval_internal(log->catalog->events_position_seq, false);
 }
 

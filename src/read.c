@@ -20,18 +20,16 @@
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "request.h"
-#include "storage/latch.h"
 #include "stream.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 #include "utils/tuplestore.h"
-#include "utils/wait_event.h"
+#include "wake.h"
 
-/* How long alvyn.wait() sleeps between two looks, in ms. */
-#define WAIT_FIRST_MS		1
-#define WAIT_LONGEST_MS		50
+/* So often alvyn.wait() finds something new. */
+#define WAIT_PACE_MS		4
 
 PG_FUNCTION_INFO_V1(alvyn_read);
 PG_FUNCTION_INFO_V1(alvyn_skip);
@@ -41,6 +39,9 @@ PG_FUNCTION_INFO_V1(alvyn_last_position);
 
 static const FeedFilter read_all = {.snapshots = true,.last_slot = STREAM_SLOTS - 1};
 
+static bool wait_until(FunctionCallInfo fcinfo, const FeedFilter *filter,
+					   int64 after, TimestampTz deadline);
+static void wait_pace(TimestampTz event_time, TimestampTz deadline);
 static void read_filter(FeedFilter *filter, FunctionCallInfo fcinfo, int arg);
 static text *read_text(FunctionCallInfo fcinfo, int arg);
 static int	read_slot(FunctionCallInfo fcinfo, int arg, int otherwise);
@@ -163,56 +164,35 @@ alvyn_resolved_from(PG_FUNCTION_ARGS)
  * Sleep until there is an event behind a position that the filter wants and
  * that a read returns.  Returns false when the time is over.
  *
- * A look costs one read of the sequence while nothing is appended; the sleep
- * doubles from 1 to 50 ms.
+ * A look costs one read of the sequence while nothing is appended.
  */
 Datum
 alvyn_wait(PG_FUNCTION_ARGS)
 {
-	int64		after;
-	Interval   *timeout;
 	TimestampTz deadline;
-	long		sleep_ms = WAIT_FIRST_MS;
 	FeedFilter	filter;
+	volatile bool found = false;
 
 	alvyn_request_at_least(fcinfo, 0, "after", 0);
 	if (PG_ARGISNULL(1))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("argument \"%s\" must not be null", "timeout")));
-	after = PG_GETARG_INT64(0);
-	timeout = PG_GETARG_INTERVAL_P(1);
 	deadline = DatumGetTimestampTz(DirectFunctionCall2(timestamptz_pl_interval,
 													   TimestampTzGetDatum(GetCurrentTimestamp()),
-													   IntervalPGetDatum(timeout)));
+													   PG_GETARG_DATUM(1)));
 	read_filter(&filter, fcinfo, 2);
-	for (;;)
+	alvyn_wake_begin();
+	PG_TRY();
 	{
-		EventLog	log;
-		Feed		feed;
-		EventRow	row;
-		bool		found;
-		long		left;
-
-		read_open(&log, fcinfo);
-		alvyn_feed_begin(&feed, &log, &filter, after, false);
-		found = alvyn_feed_next(&feed, &row);
-		after = Max(after, found ? after : alvyn_feed_bound(&feed));
-		alvyn_feed_end(&feed);
-		read_close(&log);
-		if (found)
-			PG_RETURN_BOOL(true);
-
-		left = TimestampDifferenceMilliseconds(GetCurrentTimestamp(), deadline);
-		if (left <= 0)
-			PG_RETURN_BOOL(false);
-		(void) WaitLatch(MyLatch,
-						 WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-						 Min(sleep_ms, left), PG_WAIT_EXTENSION);
-		ResetLatch(MyLatch);
-		CHECK_FOR_INTERRUPTS();
-		sleep_ms = Min(sleep_ms * 2, WAIT_LONGEST_MS);
+		found = wait_until(fcinfo, &filter, PG_GETARG_INT64(0), deadline);
 	}
+	PG_FINALLY();
+	{
+		alvyn_wake_end();
+	}
+	PG_END_TRY();
+	PG_RETURN_BOOL(found);
 }
 
 /*
@@ -224,6 +204,64 @@ Datum
 alvyn_last_position(PG_FUNCTION_ARGS)
 {
 	PG_RETURN_INT64(alvyn_feed_last_position(fcinfo->flinfo->fn_oid));
+}
+
+/*
+ * Look at the feed and sleep, in turns, until there is something or the time
+ * is over.
+ */
+static bool
+wait_until(FunctionCallInfo fcinfo, const FeedFilter *filter, int64 after,
+		   TimestampTz deadline)
+{
+	for (;;)
+	{
+		EventLog	log;
+		Feed		feed;
+		EventRow	row;
+		bool		found;
+		long		left;
+
+		read_open(&log, fcinfo);
+		alvyn_feed_begin(&feed, &log, filter, after, false);
+		found = alvyn_feed_next(&feed, &row);
+		after = Max(after, found ? after : alvyn_feed_bound(&feed));
+		alvyn_feed_end(&feed);
+		read_close(&log);
+		if (found)
+		{
+			wait_pace(row.time, deadline);
+			return true;
+		}
+
+		left = TimestampDifferenceMilliseconds(GetCurrentTimestamp(), deadline);
+		if (left <= 0)
+			return false;
+		alvyn_wake_sleep(left);
+	}
+}
+
+/*
+ * Let a few more events come when a session asks again at once for what has
+ * only just been appended.  Under load a consumer then reads pages and not
+ * single events, and leaves the machine to the appenders.  Who is behind, or
+ * has not asked for a while, goes on at once.
+ */
+static void
+wait_pace(TimestampTz event_time, TimestampTz deadline)
+{
+	static TimestampTz last = 0;
+	TimestampTz now = GetCurrentTimestamp();
+	TimestampTz until = Min(Min(last, event_time) + WAIT_PACE_MS * 1000,
+							deadline);
+
+	if (until > now && last <= now)
+	{
+		pg_usleep(Min(until - now, WAIT_PACE_MS * 1000));
+		CHECK_FOR_INTERRUPTS();
+		now = until;
+	}
+	last = now;
 }
 
 /*

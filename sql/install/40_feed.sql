@@ -92,3 +92,9 @@ LANGUAGE c VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'alvyn_wait';
 COMMENT ON FUNCTION alvyn.wait_position(bigint, interval, text, text, text[], boolean, text[], int, int) IS
     'Sleep until the feed has an event behind a position; false when the time is over';
+
+CREATE FUNCTION alvyn.waiters() RETURNS int
+LANGUAGE c VOLATILE PARALLEL RESTRICTED
+AS 'MODULE_PATHNAME', 'alvyn_waiters';
+COMMENT ON FUNCTION alvyn.waiters() IS
+    'Sessions of this database that an append will wake; null unless the library is preloaded';

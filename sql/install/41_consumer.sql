@@ -444,13 +444,16 @@ END;
 COMMENT ON FUNCTION alvyn.wait(text, interval) IS
     'Sleep until a consumer has something to read; false when the time is over, null when there is no such consumer';
 
+-- Not strict, so that the planner puts its body in place of the call: it is
+-- called once for every page.
 CREATE FUNCTION alvyn.wait(
     after bigint,
     timeout interval
 ) RETURNS boolean
-LANGUAGE sql VOLATILE STRICT PARALLEL UNSAFE
+LANGUAGE sql VOLATILE PARALLEL UNSAFE
 BEGIN ATOMIC
-    SELECT alvyn.wait_position(wait.after, wait.timeout);
+    SELECT CASE WHEN wait.after IS NOT NULL AND wait.timeout IS NOT NULL
+                THEN alvyn.wait_position(wait.after, wait.timeout) END;
 END;
 COMMENT ON FUNCTION alvyn.wait(bigint, interval) IS
     'Sleep until the feed has something behind a position; false when the time is over';
