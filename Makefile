@@ -33,6 +33,7 @@ OBJS = \
 	src/streamname.o \
 	src/pending.o \
 	src/feed.o \
+	src/page.o \
 	src/read.o \
 	src/hmac.o \
 	src/tally.o \
@@ -100,6 +101,9 @@ REGRESS = \
 	execute_streams \
 	feed \
 	feed_errors \
+	read_page \
+	read_page_errors \
+	read_backwards \
 	consumer \
 	consumer_errors \
 	consumer_group \
@@ -134,6 +138,7 @@ ISOLATION = \
 	feed_cancel \
 	feed_snapshot \
 	feed_changes \
+	page_order \
 	consumer_race \
 	consumer_lease \
 	inbox_race

@@ -126,11 +126,9 @@ static void feed_start_scan(Feed *feed);
 static void feed_end_scan(Feed *feed);
 static bool feed_pass_hole(Feed *feed, int64 position);
 static int64 feed_exclude_passed(Feed *feed, int64 position);
-static bool feed_wants_stream(Feed *feed, int64 stream_no);
 static bool feed_read_row(Feed *feed, int64 position, EventRow *row);
 static bool feed_read_committed(Feed *feed, int64 position);
 static bool feed_is_above_watermark(Feed *feed);
-static bool feed_wants_row(Feed *feed, const EventRow *row);
 static bool feed_wants_key(Feed *feed, const EventRow *row);
 static bool feed_starts_with(const text *id, const text *prefix);
 static bool feed_is_category(const text *id, const text *category);
@@ -184,7 +182,7 @@ alvyn_feed_next(Feed *feed, EventRow *row)
 		CHECK_FOR_INTERRUPTS();
 		if (position > feed->expected && !feed_pass_hole(feed, position))
 			continue;
-		if (!feed_wants_stream(feed, stream_no))
+		if (!alvyn_feed_wants_stream(feed, stream_no))
 			feed->expected = position + 1;
 		else if (feed_read_row(feed, position, row))
 			return true;
@@ -234,6 +232,29 @@ void
 alvyn_feed_prove(Feed *feed)
 {
 	resolved = Max(resolved, alvyn_feed_bound(feed));
+}
+
+/*
+ * The last position up to which the feed is final.  "after" is known to be
+ * final; the search begins there unless nothing is pending.
+ */
+int64
+alvyn_feed_resolve(EventLog *log, int64 after, bool wait)
+{
+	static const FeedFilter all = {.snapshots = true,.last_slot = STREAM_SLOTS - 1};
+	Feed		feed;
+	EventRow	row;
+	int64		bound;
+
+	alvyn_feed_begin(&feed, log, &all, after, wait);
+	alvyn_feed_skip_resolved(&feed);
+	while (!alvyn_feed_is_resolved(&feed) && alvyn_feed_next(&feed, &row))
+		;
+	bound = alvyn_feed_bound(&feed);
+	if (after == 0)
+		alvyn_feed_prove(&feed);
+	alvyn_feed_end(&feed);
+	return bound;
 }
 
 /*
@@ -421,8 +442,8 @@ feed_exclude_passed(Feed *feed, int64 position)
 /*
  * Does the filter let a stream in?
  */
-static bool
-feed_wants_stream(Feed *feed, int64 stream_no)
+bool
+alvyn_feed_wants_stream(Feed *feed, int64 stream_no)
 {
 	const FeedFilter *filter = feed->filter;
 	const StreamName *name = alvyn_stream_name(feed->log, stream_no);
@@ -498,7 +519,7 @@ feed_read_row(Feed *feed, int64 position, EventRow *row)
 	alvyn_event_read(slot, row);
 	MemoryContextReset(feed->context);
 	old = MemoryContextSwitchTo(feed->context);
-	wanted = feed_wants_row(feed, row);
+	wanted = alvyn_feed_wants_row(feed, row);
 	MemoryContextSwitchTo(old);
 	return wanted;
 }
@@ -546,8 +567,8 @@ feed_is_above_watermark(Feed *feed)
 /*
  * Does the filter want an event of a stream that it lets in?
  */
-static bool
-feed_wants_row(Feed *feed, const EventRow *row)
+bool
+alvyn_feed_wants_row(Feed *feed, const EventRow *row)
 {
 	const FeedFilter *filter = feed->filter;
 	text	   *type = DatumGetTextPP(row->type);

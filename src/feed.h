@@ -57,6 +57,9 @@ extern int64 alvyn_feed_bound(Feed *feed);
 extern bool alvyn_feed_is_resolved(const Feed *feed);
 extern void alvyn_feed_skip_resolved(Feed *feed);
 extern void alvyn_feed_prove(Feed *feed);
+extern int64 alvyn_feed_resolve(EventLog *log, int64 after, bool wait);
+extern bool alvyn_feed_wants_stream(Feed *feed, int64 stream_no);
+extern bool alvyn_feed_wants_row(Feed *feed, const EventRow *row);
 extern int64 alvyn_feed_last_position(Oid function);
 extern void alvyn_feed_end(Feed *feed);
 

@@ -14,6 +14,9 @@
 #include "postgres.h"
 
 #include "access/genam.h"
+#include "access/itup.h"
+#include "access/relscan.h"
+#include "access/tableam.h"
 #include "catalog/pg_type.h"
 #include "compat.h"
 #include "feed.h"
@@ -23,7 +26,9 @@
 #include "stream.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
+#include "utils/fmgroids.h"
 #include "utils/memutils.h"
+#include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 #include "utils/tuplestore.h"
 #include "wake.h"
@@ -32,6 +37,8 @@
 #define WAIT_PACE_MS		4
 
 PG_FUNCTION_INFO_V1(alvyn_read);
+PG_FUNCTION_INFO_V1(alvyn_read_backwards);
+PG_FUNCTION_INFO_V1(alvyn_position_at);
 PG_FUNCTION_INFO_V1(alvyn_skip);
 PG_FUNCTION_INFO_V1(alvyn_resolved_from);
 PG_FUNCTION_INFO_V1(alvyn_wait);
@@ -43,8 +50,12 @@ static bool wait_until(FunctionCallInfo fcinfo, const FeedFilter *filter,
 					   int64 after, TimestampTz deadline);
 static void wait_pace(TimestampTz event_time, TimestampTz deadline);
 static void read_filter(FeedFilter *filter, FunctionCallInfo fcinfo, int arg);
+static void read_wanted(FeedFilter *filter, FunctionCallInfo fcinfo, int arg);
+static void read_down(EventLog *log, const FeedFilter *filter, int64 last,
+					  int max_count, ReturnSetInfo *result);
 static text *read_text(FunctionCallInfo fcinfo, int arg);
 static int	read_slot(FunctionCallInfo fcinfo, int arg, int otherwise);
+static int	read_max_count(FunctionCallInfo fcinfo, int arg);
 static void read_open(EventLog *log, FunctionCallInfo fcinfo);
 static void read_close(EventLog *log);
 static int64 read_bound(EventLog *log, const FeedFilter *filter, int64 after,
@@ -68,15 +79,11 @@ alvyn_read(PG_FUNCTION_ARGS)
 	EventLog	log;
 	Feed		feed;
 	EventRow	row;
-	int			max_count = PG_ARGISNULL(1) ? INT_MAX : PG_GETARG_INT32(1);
+	int			max_count;
 	int			count = 0;
 
 	alvyn_request_at_least(fcinfo, 0, "after", 0);
-	if (max_count < 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("argument \"%s\" must be at least %d", "max_count", 0),
-				 errdetail("It is %d.", max_count)));
+	max_count = read_max_count(fcinfo, 1);
 	alvyn_materialize(fcinfo);
 	read_filter(&filter, fcinfo, 2);
 	read_open(&log, fcinfo);
@@ -101,6 +108,72 @@ alvyn_read(PG_FUNCTION_ARGS)
 	read_close(&log);
 	MemoryContextDelete(context);
 	PG_RETURN_NULL();
+}
+
+/*
+ * alvyn.read_backwards(before bigint, max_count int, category text, prefix
+ * text, types text[], snapshots boolean) returns setof event
+ *
+ * The events before a position that a filter wants, the newest first.  Below
+ * the bound of the feed everything is final, so one snapshot taken after the
+ * bound sees all of it, whatever the transaction's snapshot sees.
+ */
+Datum
+alvyn_read_backwards(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	FeedFilter	filter = {.last_slot = STREAM_SLOTS - 1};
+	EventLog	log;
+	int			max_count;
+	int64		last;
+
+	if (!PG_ARGISNULL(0))
+		alvyn_request_at_least(fcinfo, 0, "before", 1);
+	max_count = read_max_count(fcinfo, 1);
+	alvyn_materialize(fcinfo);
+	read_wanted(&filter, fcinfo, 2);
+	read_open(&log, fcinfo);
+	last = alvyn_feed_resolve(&log, 0, true);
+	if (!PG_ARGISNULL(0))
+		last = Min(last, PG_GETARG_INT64(0) - 1);
+	read_down(&log, &filter, last, max_count, result);
+	read_close(&log);
+	PG_RETURN_NULL();
+}
+
+/*
+ * alvyn.position_at("time" timestamptz) returns bigint
+ *
+ * The last position such that no event at or before it has this time or a
+ * later one.  Callers set times as they like, so only looking at all events
+ * up to the first such one is exact.
+ */
+Datum
+alvyn_position_at(PG_FUNCTION_ARGS)
+{
+	TimestampTz time;
+	EventLog	log;
+	Feed		feed;
+	EventRow	row;
+	int64		position = -1;
+
+	if (PG_ARGISNULL(0))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("argument \"%s\" must not be null", "time")));
+	time = PG_GETARG_TIMESTAMPTZ(0);
+	read_open(&log, fcinfo);
+	alvyn_feed_begin(&feed, &log, &read_all, 0, true);
+	while (position < 0 && alvyn_feed_next(&feed, &row))
+	{
+		if (row.time >= time)
+			position = row.position - 1;
+	}
+	if (position < 0)
+		position = alvyn_feed_bound(&feed);
+	alvyn_feed_end(&feed);
+	read_close(&log);
+	PG_RETURN_INT64(position);
 }
 
 /*
@@ -137,21 +210,12 @@ Datum
 alvyn_resolved_from(PG_FUNCTION_ARGS)
 {
 	EventLog	log;
-	Feed		feed;
-	EventRow	row;
 	int64		bound;
 
 	alvyn_request_at_least(fcinfo, 0, "position", 0);
 	read_open(&log, fcinfo);
-	alvyn_feed_begin(&feed, &log, &read_all, PG_GETARG_INT64(0),
-					 PG_ARGISNULL(1) || PG_GETARG_BOOL(1));
-	alvyn_feed_skip_resolved(&feed);
-	while (!alvyn_feed_is_resolved(&feed) && alvyn_feed_next(&feed, &row))
-		;
-	bound = alvyn_feed_bound(&feed);
-	if (PG_GETARG_INT64(0) == 0)
-		alvyn_feed_prove(&feed);
-	alvyn_feed_end(&feed);
+	bound = alvyn_feed_resolve(&log, PG_GETARG_INT64(0),
+							   PG_ARGISNULL(1) || PG_GETARG_BOOL(1));
 	read_close(&log);
 	PG_RETURN_INT64(bound);
 }
@@ -272,6 +336,18 @@ static void
 read_filter(FeedFilter *filter, FunctionCallInfo fcinfo, int arg)
 {
 	memset(filter, 0, sizeof(*filter));
+	read_wanted(filter, fcinfo, arg);
+	filter->key = PG_ARGISNULL(arg + 4) ? NULL : PG_GETARG_ARRAYTYPE_P(arg + 4);
+	filter->first_slot = read_slot(fcinfo, arg + 5, 0);
+	filter->last_slot = read_slot(fcinfo, arg + 6, STREAM_SLOTS - 1);
+}
+
+/*
+ * The part of it that every reader has: category, prefix, types, snapshots.
+ */
+static void
+read_wanted(FeedFilter *filter, FunctionCallInfo fcinfo, int arg)
+{
 	filter->category = read_text(fcinfo, arg);
 	filter->prefix = read_text(fcinfo, arg + 1);
 	if (!PG_ARGISNULL(arg + 2))
@@ -295,9 +371,6 @@ read_filter(FeedFilter *filter, FunctionCallInfo fcinfo, int arg)
 		}
 	}
 	filter->snapshots = !PG_ARGISNULL(arg + 3) && PG_GETARG_BOOL(arg + 3);
-	filter->key = PG_ARGISNULL(arg + 4) ? NULL : PG_GETARG_ARRAYTYPE_P(arg + 4);
-	filter->first_slot = read_slot(fcinfo, arg + 5, 0);
-	filter->last_slot = read_slot(fcinfo, arg + 6, STREAM_SLOTS - 1);
 }
 
 /*
@@ -307,6 +380,22 @@ static text *
 read_text(FunctionCallInfo fcinfo, int arg)
 {
 	return PG_ARGISNULL(arg) ? NULL : PG_GETARG_TEXT_PP(arg);
+}
+
+/*
+ * An argument that limits the rows.
+ */
+static int
+read_max_count(FunctionCallInfo fcinfo, int arg)
+{
+	int			max_count = PG_ARGISNULL(arg) ? INT_MAX : PG_GETARG_INT32(arg);
+
+	if (max_count < 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("argument \"%s\" must be at least %d", "max_count", 0),
+				 errdetail("It is %d.", max_count)));
+	return max_count;
 }
 
 /*
@@ -356,4 +445,61 @@ read_bound(EventLog *log, const FeedFilter *filter, int64 after, bool wait)
 		bound = alvyn_feed_bound(&feed);
 	alvyn_feed_end(&feed);
 	return bound;
+}
+
+/*
+ * Return the events up to "last" that a filter wants, backwards.  As in the
+ * feed, events of other streams are passed by their index entries.
+ */
+static void
+read_down(EventLog *log, const FeedFilter *filter, int64 last, int max_count,
+		  ReturnSetInfo *result)
+{
+	Feed		feed = {.log = log,.filter = filter};
+	Snapshot	snapshot = RegisterSnapshot(GetLatestSnapshot());
+	TupleTableSlot *slot = log->events.slot;
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext,
+												  "alvyn read backwards",
+												  ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old;
+	IndexScanDesc scan;
+	ScanKeyData key;
+	int			count = 0;
+
+	ScanKeyInit(&key, 1, BTLessEqualStrategyNumber, F_INT8LE,
+				Int64GetDatum(last));
+	scan = alvyn_index_beginscan(log->events.rel, log->events_by_position,
+								 snapshot, 1);
+	scan->xs_want_itup = true;
+	index_rescan(scan, &key, 1, NULL, 0);
+	while (count < max_count &&
+		   index_getnext_tid(scan, BackwardScanDirection) != NULL)
+	{
+		bool		isnull;
+		Datum		stream_no = index_getattr(scan->xs_itup, 2,
+											  scan->xs_itupdesc, &isnull);
+		EventRow	row;
+		Datum		values[EVENT_NATTS];
+		bool		nulls[EVENT_NATTS];
+
+		CHECK_FOR_INTERRUPTS();
+		if (!alvyn_feed_wants_stream(&feed, DatumGetInt64(stream_no)) ||
+			!index_fetch_heap(scan, slot))
+			continue;
+		alvyn_event_read(slot, &row);
+		MemoryContextReset(context);
+		old = MemoryContextSwitchTo(context);
+		if (alvyn_feed_wants_row(&feed, &row))
+		{
+			alvyn_event_values(&row, feed.stream_id, values, nulls);
+			tuplestore_putvalues(result->setResult, result->setDesc, values,
+								 nulls);
+			count++;
+		}
+		MemoryContextSwitchTo(old);
+	}
+	ExecClearTuple(slot);
+	index_endscan(scan);
+	UnregisterSnapshot(snapshot);
+	MemoryContextDelete(context);
 }

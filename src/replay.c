@@ -38,6 +38,7 @@ alvyn_replay_begin(Replay *replay, EventLog *log, int64 stream_no,
 				Int64GetDatum(last));
 	replay->log = log;
 	replay->direction = direction;
+	replay->slot = log->events.slot;
 	replay->scan = alvyn_index_beginscan(log->events.rel,
 										 log->events_by_version, snapshot, 3);
 	index_rescan(replay->scan, keys, 3, NULL, 0);
@@ -49,13 +50,11 @@ alvyn_replay_begin(Replay *replay, EventLog *log, int64 stream_no,
 bool
 alvyn_replay_next(Replay *replay, EventRow *row)
 {
-	TupleTableSlot *slot = replay->log->events.slot;
-
 	CHECK_FOR_INTERRUPTS();
-	if (!index_getnext_slot(replay->scan, replay->direction, slot))
+	if (!index_getnext_slot(replay->scan, replay->direction, replay->slot))
 		return false;
 
-	alvyn_event_read(slot, row);
+	alvyn_event_read(replay->slot, row);
 	return true;
 }
 
@@ -65,6 +64,6 @@ alvyn_replay_next(Replay *replay, EventRow *row)
 void
 alvyn_replay_end(Replay *replay)
 {
-	ExecClearTuple(replay->log->events.slot);
+	ExecClearTuple(replay->slot);
 	index_endscan(replay->scan);
 }

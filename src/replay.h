@@ -21,6 +21,7 @@ typedef struct Replay
 	EventLog   *log;
 	IndexScanDesc scan;
 	ScanDirection direction;
+	TupleTableSlot *slot;		/* that of the log, or one of the reader's */
 } Replay;
 
 extern void alvyn_replay_begin(Replay *replay, EventLog *log,

@@ -15,6 +15,22 @@ CREATE TYPE alvyn.event AS (
 COMMENT ON TYPE alvyn.event IS
     'An event as loads and reads return it';
 
+CREATE TYPE alvyn.page_event AS (
+    position bigint,
+    stream_id text COLLATE "C",
+    version bigint,
+    id text COLLATE "C",
+    type text COLLATE "C",
+    "time" timestamptz,
+    data jsonb,
+    metadata jsonb,
+    schema_version int,
+    snapshot boolean,
+    cursor text COLLATE "C"
+);
+COMMENT ON TYPE alvyn.page_event IS
+    'An event of a page, with the cursor behind it';
+
 CREATE TYPE alvyn.new_event AS (
     type text COLLATE "C",
     data jsonb,
