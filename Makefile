@@ -35,6 +35,7 @@ OBJS = \
 	src/feed.o \
 	src/page.o \
 	src/read.o \
+	src/projection.o \
 	src/hmac.o \
 	src/tally.o \
 	src/cell.o \
@@ -54,6 +55,7 @@ INSTALL_SQL = \
 	sql/install/30_snapshot.sql \
 	sql/install/40_feed.sql \
 	sql/install/41_consumer.sql \
+	sql/install/42_projection.sql \
 	sql/install/45_governor.sql \
 	sql/install/46_inbox.sql \
 	sql/install/47_cloudevent.sql \
@@ -107,6 +109,9 @@ REGRESS = \
 	consumer \
 	consumer_errors \
 	consumer_group \
+	projection \
+	projection_errors \
+	projection_privileges \
 	governor \
 	governor_errors \
 	cloudevent \
@@ -141,6 +146,8 @@ ISOLATION = \
 	page_order \
 	consumer_race \
 	consumer_lease \
+	projection_race \
+	projection_rebuild \
 	inbox_race
 ISOLATION_OPTS = --inputdir=test --outputdir=. --load-extension=$(EXTENSION)
 
