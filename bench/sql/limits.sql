@@ -148,3 +148,17 @@ BEGIN
            + (plan #>> '{0,Plan,Shared Read Blocks}')::bigint;
 END
 $$;
+
+-- The handler of a projection: one upsert an event.
+CREATE TABLE limits.balances (
+    stream_id text PRIMARY KEY,
+    balance numeric NOT NULL
+);
+CREATE FUNCTION limits.project(event alvyn.event) RETURNS void
+    LANGUAGE sql
+    AS $$
+    INSERT INTO limits.balances
+    VALUES (event.stream_id, (event.data ->> 'amount')::numeric)
+        ON CONFLICT (stream_id)
+        DO UPDATE SET balance = balances.balance + excluded.balance
+$$;
