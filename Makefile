@@ -41,7 +41,8 @@ OBJS = \
 	src/cell.o \
 	src/governor.o \
 	src/shared.o \
-	src/wake.o
+	src/wake.o \
+	src/tenant.o
 PG_CPPFLAGS = -I$(srcdir)/src
 
 # Order matters: later parts use what earlier ones create.
@@ -59,6 +60,7 @@ INSTALL_SQL = \
 	sql/install/45_governor.sql \
 	sql/install/46_inbox.sql \
 	sql/install/47_cloudevent.sql \
+	sql/install/48_tenant.sql \
 	sql/install/90_maintain.sql \
 	sql/install/99_privilege.sql
 DATA_built = sql/$(EXTENSION)--$(EXTVERSION).sql
@@ -117,7 +119,9 @@ REGRESS = \
 	cloudevent \
 	cloudevent_errors \
 	inbox \
-	inbox_errors
+	inbox_errors \
+	tenant \
+	tenant_errors
 REGRESS_OPTS = --inputdir=test --load-extension=$(EXTENSION)
 ISOLATION = \
 	race_expected \
@@ -148,7 +152,8 @@ ISOLATION = \
 	consumer_lease \
 	projection_race \
 	projection_rebuild \
-	inbox_race
+	inbox_race \
+	tenant_quota
 ISOLATION_OPTS = --inputdir=test --outputdir=. --load-extension=$(EXTENSION)
 
 # TAP tests start servers of their own, which root may not.

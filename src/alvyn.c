@@ -21,6 +21,7 @@
 #include "request.h"
 #include "shared.h"
 #include "streamname.h"
+#include "tenant.h"
 #include "utils/guc.h"
 
 PG_MODULE_MAGIC;
@@ -39,5 +40,6 @@ _PG_init(void)
 	alvyn_stream_name_init();
 	alvyn_idempotency_init();
 	alvyn_shared_init();
+	alvyn_tenant_init();
 	MarkGUCPrefixReserved("alvyn");
 }

@@ -47,6 +47,7 @@
 #include "request.h"
 #include "snapshot.h"
 #include "tcop/utility.h"
+#include "tenant.h"
 #include "utils/builtins.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
@@ -256,6 +257,7 @@ append_new(EventLog *log, AppendRequest *req)
 	if (req->conflict)
 		return;
 
+	alvyn_tenant_charge(log, req);
 	alvyn_snapshot_check(log, req);
 	append_write(log, req);
 	alvyn_snapshot_maintain(log, req);

@@ -22,10 +22,12 @@
 #include "catalog/pg_type.h"
 #include "compat.h"
 #include "request.h"
+#include "tenant.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/datetime.h"
 #include "utils/guc.h"
+#include "utils/jsonb.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
@@ -79,6 +81,8 @@ static Datum array_value(RequestArray *array, int i);
 static void request_check_text(Datum name, const char *label, int element);
 static void request_check_expected(int64 expected, const char *label,
 								   int element);
+pg_noreturn static void request_refuse_tenant(const AppendEvent *event,
+											  int element);
 pg_noreturn static void request_null(const char *label, int element);
 static const char *request_label(const char *name, int element);
 
@@ -280,6 +284,8 @@ alvyn_request_check_event(AppendEvent *event, bool plural, int element)
 
 	if (event->data == (Datum) 0)
 		request_null("data", element);
+	if (!alvyn_tenant_mark(&event->metadata))
+		request_refuse_tenant(event, element);
 	size = VARSIZE_ANY_EXHDR(DatumGetPointer(event->data));
 	if (event->metadata != (Datum) 0)
 		size += VARSIZE_ANY_EXHDR(DatumGetPointer(event->metadata));
@@ -308,6 +314,29 @@ alvyn_request_check_event(AppendEvent *event, bool plural, int element)
 						request_label(plural ? "schema_versions" : "schema_version",
 									  element)),
 				 errdetail("It is %d.", event->schema_version)));
+}
+
+/*
+ * Raise the error for metadata that cannot be marked with the tenant.
+ */
+static void
+request_refuse_tenant(const AppendEvent *event, int element)
+{
+	const char *tenant = alvyn_tenant_name();
+	const char *label = request_label("metadata", element);
+
+	if (!JB_ROOT_IS_OBJECT(DatumGetJsonbP(event->metadata)))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("argument \"%s\" is not a JSON object", label),
+				 errdetail("The tenant \"%s\" is noted there.", tenant)));
+	ereport(ERROR,
+			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+			 errmsg("argument \"%s\" names another tenant", label),
+			 tenant ? errdetail("The tenant of the session is \"%s\".", tenant) :
+			 errdetail("The session has no tenant."),
+			 errhint("Leave \"tenant\" out of the metadata; it is filled in."),
+			 err_generic_string(PG_DIAG_CONSTRAINT_NAME, "tenant")));
 }
 
 /*

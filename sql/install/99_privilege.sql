@@ -24,6 +24,9 @@ GRANT SELECT ON
     alvyn.governor_definitions,
     alvyn.governor_states,
     alvyn.governors,
+    alvyn.tenant_quotas,
+    alvyn.usage_hours,
+    alvyn.usage,
     alvyn.snapshot_marks,
     alvyn.snapshot_status
 TO alvyn_reader;
@@ -87,6 +90,11 @@ REVOKE EXECUTE ON FUNCTION
     alvyn.add_secret(text, bytea, timestamptz, timestamptz),
     alvyn.expire_secret(text, bigint, timestamptz),
     alvyn.remove_secrets(text),
+    alvyn.authenticate(text, boolean),
+    alvyn.create_api_key(text, timestamptz),
+    alvyn.revoke_api_key(text),
+    alvyn.set_quota(text, text, bigint, bigint, bigint),
+    alvyn.account_usage(int),
     alvyn.hmac_matches(bytea, bytea[], bytea),
     alvyn.check_governor(text, double precision, double precision),
     alvyn.create_governor(text, double precision, double precision),
@@ -131,7 +139,8 @@ GRANT EXECUTE ON FUNCTION
     alvyn.receive(text, text, text, text, jsonb, jsonb, text, timestamptz, int, bytea, text),
     alvyn.check_message(text, bigint, bytea, text),
     alvyn.count_message(text, int),
-    alvyn.acquire(text, double precision, interval)
+    alvyn.acquire(text, double precision, interval),
+    alvyn.authenticate(text, boolean)
 TO alvyn_writer;
 
 GRANT EXECUTE ON FUNCTION
@@ -160,8 +169,12 @@ GRANT EXECUTE ON FUNCTION
     alvyn.create_governor(text, double precision, double precision),
     alvyn.alter_governor(text, double precision, double precision),
     alvyn.drop_governor(text),
+    alvyn.create_api_key(text, timestamptz),
+    alvyn.revoke_api_key(text),
+    alvyn.set_quota(text, text, bigint, bigint, bigint),
+    alvyn.account_usage(int),
     alvyn.purge_idempotency_keys(int)
 TO alvyn_admin;
 
--- The only table that readers may not look into.
-GRANT SELECT ON alvyn.inbox_secrets TO alvyn_admin;
+-- What readers may not look into.
+GRANT SELECT ON alvyn.inbox_secrets, alvyn.api_keys TO alvyn_admin;

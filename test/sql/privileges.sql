@@ -5,6 +5,7 @@
 DROP EXTENSION alvyn;
 CREATE EXTENSION alvyn;
 SELECT (alvyn.append('old-1', 0, 'A', '{}', idempotency_key => 'k0')).version;
+SELECT alvyn.create_api_key('acme') AS key \gset
 SELECT alvyn.create_source('shop', signed => false), alvyn.add_secret('shop', '0123456789abcdef');
 
 -- All functions and tables, by role; p is everybody.
@@ -65,6 +66,9 @@ SELECT alvyn.receive('shop', 'm', 'old-1', 'A', '{}');
 SELECT alvyn.check_message('shop', 1, NULL, NULL);
 SELECT alvyn.count_message('shop', 0);
 SELECT alvyn.hmac_matches('', '{}', '');
+SELECT count(*) FROM alvyn.api_keys;
+SELECT (SELECT count(*) FROM alvyn.usage) + (SELECT count(*) FROM alvyn.tenant_quotas) AS rows;
+SELECT alvyn.authenticate(:'key');
 RESET ROLE;
 
 SET ROLE test_writer;
@@ -95,6 +99,13 @@ SELECT alvyn.hmac_matches('', '{}', '');
 SELECT alvyn.create_source('mine');
 SELECT alvyn.add_secret('shop', 'fedcba9876543210');
 UPDATE alvyn.inbox_counts SET invalid = 0;
+SELECT alvyn.authenticate(:'key');
+SELECT hash FROM alvyn.api_keys;
+SELECT alvyn.create_api_key('acme');
+SELECT alvyn.revoke_api_key(:'key');
+SELECT alvyn.set_quota('acme', 'day');
+SELECT alvyn.account_usage();
+SET alvyn.tenant = 'acme';
 SET alvyn.max_event_size = '2MB';
 SET alvyn.idempotency_retention = 0;
 RESET ROLE;
@@ -106,6 +117,9 @@ SELECT alvyn.create_source('mine'), alvyn.add_secret('mine', 'fedcba9876543210')
 SELECT secret FROM alvyn.inbox_secrets;
 SELECT alvyn.hmac_matches('', '{}', '');
 DELETE FROM alvyn.inbox_secrets;
+SELECT tenant, octet_length(hash) FROM alvyn.api_keys;
+SELECT alvyn.create_api_key('acme') IS NOT NULL AS key, alvyn.revoke_api_key(:'key'), alvyn.set_quota('acme', 'day'), alvyn.account_usage() > 0 AS accounted;
+SET alvyn.tenant = 'acme';
 DELETE FROM alvyn.events;
 UPDATE alvyn.streams SET state = 'z';
 SET alvyn.idempotency_retention = 0;

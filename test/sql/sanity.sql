@@ -99,6 +99,6 @@ SELECT conf, cond FROM pg_extension, LATERAL unnest(extconfig, extcondition) u (
 
 -- I7: triggers on tables that appends write, rules, functions that notify.
 SELECT tgname FROM pg_trigger t JOIN pg_class c ON c.oid = tgrelid
-WHERE relnamespace = 'alvyn'::regnamespace AND NOT tgisinternal AND relname NOT IN ('snapshots', 'deciders');
+WHERE relnamespace = 'alvyn'::regnamespace AND NOT tgisinternal AND relname NOT IN ('snapshots', 'deciders', 'tenant_quotas', 'usage_hours');
 SELECT rulename FROM pg_rewrite r JOIN pg_class c ON c.oid = ev_class WHERE relnamespace = 'alvyn'::regnamespace AND relkind = 'r';
 SELECT object FROM functions WHERE prosrc ~* '\mnotify\M';
