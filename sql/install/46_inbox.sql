@@ -42,9 +42,9 @@ CREATE TABLE alvyn.inbox_counts (
     duplicates bigint NOT NULL DEFAULT 0,
     source text COLLATE "C" NOT NULL,
     CONSTRAINT inbox_counts_pkey PRIMARY KEY (source)
-);
+) USING heap;
 COMMENT ON TABLE alvyn.inbox_counts IS
-    'How many messages of each source were refused and why; not rolled back';
+    'How many messages of each source were refused and why; changed in place, never by UPDATE';
 
 SELECT pg_catalog.pg_extension_config_dump('alvyn.inbox_sources', '');
 SELECT pg_catalog.pg_extension_config_dump('alvyn.inbox_secrets', '');

@@ -32,7 +32,12 @@ $old->safe_psql('postgres', q{
 	UPDATE alvyn.streams SET state = 'z' WHERE stream_id = 'order-500';
 	DELETE FROM alvyn.events WHERE version <= 2 AND stream_no = (SELECT stream_no FROM alvyn.streams WHERE stream_id = 'order-499');
 	UPDATE alvyn.streams SET version_floor = 2 WHERE stream_id = 'order-499';
+	SELECT alvyn.create_source('shop'), alvyn.add_secret('shop', '0123456789abcdef');
+	DO $$ BEGIN PERFORM alvyn.receive('shop', 'm', 'shop-1', 'A', '1'); EXCEPTION WHEN invalid_authorization_specification THEN NULL; END $$;
+	SELECT alvyn.set_quota('acme', 'month', 5), alvyn.account_usage();
+	INSERT INTO alvyn.usage_hours VALUES ('acme', date_trunc('hour', now(), 'UTC'), 5, 100, 1);
 });
+my $api_key = $old->safe_psql('postgres', "SELECT alvyn.create_api_key('acme')");
 
 # Everything a store says of itself.
 my $report = q{
@@ -40,6 +45,9 @@ my $report = q{
 	       (SELECT md5(string_agg(s::text, '' ORDER BY stream_id)) FROM alvyn.streams s),
 	       (SELECT md5(string_agg(k::text, '' ORDER BY key)) FROM alvyn.idempotency_keys k),
 	       (SELECT last_value FROM alvyn.events_position_seq), (SELECT last_value FROM alvyn.streams_stream_no_seq),
+	       (SELECT s FROM alvyn.inbox_status s), (SELECT s FROM alvyn.inbox_secrets s),
+	       (SELECT k FROM alvyn.api_keys k), (SELECT q FROM alvyn.tenant_quotas q), (SELECT u FROM alvyn.usage_hours u),
+	       (SELECT position FROM alvyn.consumer_partitions WHERE name = 'alvyn.usage'),
 	       (SELECT count(*) FROM alvyn.verify_streams())};
 my $before = $old->safe_psql('postgres', $report);
 like($before, qr/,0,t\)\|1533:/, 'the store is whole before the dump');
@@ -66,6 +74,14 @@ sub check
 	my ($rc, $out, $err) = $node->psql($db, '\set VERBOSITY sqlstate
 SELECT alvyn.append(\'order-500\', NULL, \'D\', \'{}\')');
 	like($err, qr/ERROR:  55000/, "$how: an archived stream stays closed");
+	is( $node->safe_psql($db, q{SELECT version FROM alvyn.receive('shop', 'm', 'shop-1', 'A', NULL, body => '{"n": 1}',
+			signature => '7612b25f0ee449b7349d2f9eac792f21e28ada13a0293e4dd757a744a49f2d34')}),
+		'1', "$how: a secret is still valid");
+	($rc, $out, $err) = $node->psql($db, "\\set VERBOSITY sqlstate
+SELECT alvyn.authenticate('$api_key', true);
+SELECT alvyn.append('key-1', NULL, 'A', '{}')");
+	is($out, 'acme', "$how: so is an API key");
+	like($err, qr/ERROR:  53400/, "$how: a quota that is used up stays so");
 	is($node->safe_psql($db, 'SELECT broken_streams, ok FROM alvyn.verify()'), '0|t', "$how: the store is whole");
 	return;
 }
