@@ -42,6 +42,7 @@ OBJS = \
 	src/governor.o \
 	src/shared.o \
 	src/wake.o \
+	src/gate.o \
 	src/tenant.o
 PG_CPPFLAGS = -I$(srcdir)/src
 
@@ -61,6 +62,7 @@ INSTALL_SQL = \
 	sql/install/46_inbox.sql \
 	sql/install/47_cloudevent.sql \
 	sql/install/48_tenant.sql \
+	sql/install/50_gate.sql \
 	sql/install/90_maintain.sql \
 	sql/install/99_privilege.sql
 DATA_built = sql/$(EXTENSION)--$(EXTVERSION).sql

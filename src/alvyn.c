@@ -16,6 +16,7 @@
 #include "compat.h"
 #include "definition.h"
 #include "fmgr.h"
+#include "gate.h"
 #include "idempotency.h"
 #include "log.h"
 #include "request.h"
@@ -41,5 +42,6 @@ _PG_init(void)
 	alvyn_idempotency_init();
 	alvyn_shared_init();
 	alvyn_tenant_init();
+	alvyn_gate_init();
 	MarkGUCPrefixReserved("alvyn");
 }

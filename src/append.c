@@ -42,6 +42,7 @@
 #include "append.h"
 #include "event.h"
 #include "funcapi.h"
+#include "gate.h"
 #include "idempotency.h"
 #include "miscadmin.h"
 #include "request.h"
@@ -210,6 +211,7 @@ append_run(AppendRequest *req, FunctionCallInfo fcinfo)
 
 	PreventCommandIfReadOnly("append()");
 	PreventCommandIfParallelMode("append()");
+	alvyn_gate_enter();
 	alvyn_log_open_write(&log, fcinfo->flinfo->fn_oid);
 	alvyn_append_run(&log, req);
 	alvyn_log_close_write(&log);

@@ -39,6 +39,7 @@
 #include "executor/executor.h"
 #include "fold.h"
 #include "funcapi.h"
+#include "gate.h"
 #include "idempotency.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
@@ -244,6 +245,7 @@ command_run(Command *command, FunctionCallInfo fcinfo)
 
 	PreventCommandIfReadOnly("execute()");
 	PreventCommandIfParallelMode("execute()");
+	alvyn_gate_enter();
 	alvyn_log_open_write(&command->log, fcinfo->flinfo->fn_oid);
 	command_resolve(command, fcinfo->flinfo->fn_oid);
 	for (attempt = 0;; attempt++)

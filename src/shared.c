@@ -30,6 +30,7 @@
 #include "postgres.h"
 
 #include "compat.h"
+#include "gate.h"
 #include "miscadmin.h"
 #include "shared.h"
 #include "storage/ipc.h"
@@ -87,7 +88,7 @@ shared_request(void)
 	if (next_request)
 		next_request();
 #endif
-	RequestAddinShmemSpace(alvyn_wake_size());
+	RequestAddinShmemSpace(alvyn_wake_size() + alvyn_gate_size());
 }
 
 /*
@@ -102,8 +103,10 @@ shared_startup(void)
 	if (next_startup)
 		next_startup();
 	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
-	room = ShmemInitStruct("alvyn", alvyn_wake_size(), &found);
+	room = ShmemInitStruct("alvyn", alvyn_wake_size() + alvyn_gate_size(),
+						   &found);
 	alvyn_wake_attach(room, !found);
+	alvyn_gate_attach(room + alvyn_wake_size(), !found);
 	LWLockRelease(AddinShmemInitLock);
 	active = true;
 }
@@ -117,5 +120,6 @@ shared_transaction_end(ResourceReleasePhase phase, bool isCommit,
 {
 	if (phase != RESOURCE_RELEASE_AFTER_LOCKS || !isTopLevel)
 		return;
+	alvyn_gate_transaction_end(isCommit ? alvyn_wake_taken : 0);
 	alvyn_wake_transaction_end();
 }
