@@ -36,6 +36,7 @@ OBJS = \
 	src/page.o \
 	src/read.o \
 	src/projection.o \
+	src/worker.o \
 	src/hmac.o \
 	src/tally.o \
 	src/cell.o \
@@ -58,6 +59,7 @@ INSTALL_SQL = \
 	sql/install/40_feed.sql \
 	sql/install/41_consumer.sql \
 	sql/install/42_projection.sql \
+	sql/install/43_worker.sql \
 	sql/install/45_governor.sql \
 	sql/install/46_inbox.sql \
 	sql/install/47_cloudevent.sql \
