@@ -44,7 +44,8 @@ OBJS = \
 	src/shared.o \
 	src/wake.o \
 	src/gate.o \
-	src/tenant.o
+	src/tenant.o \
+	src/outbox.o
 PG_CPPFLAGS = -I$(srcdir)/src
 
 # Order matters: later parts use what earlier ones create.
@@ -60,6 +61,7 @@ INSTALL_SQL = \
 	sql/install/41_consumer.sql \
 	sql/install/42_projection.sql \
 	sql/install/43_worker.sql \
+	sql/install/44_outbox.sql \
 	sql/install/45_governor.sql \
 	sql/install/46_inbox.sql \
 	sql/install/47_cloudevent.sql \
@@ -118,6 +120,9 @@ REGRESS = \
 	projection \
 	projection_errors \
 	projection_privileges \
+	outbox \
+	outbox_dead \
+	outbox_errors \
 	governor \
 	governor_errors \
 	cloudevent \

@@ -19,6 +19,7 @@
 #include "gate.h"
 #include "idempotency.h"
 #include "log.h"
+#include "outbox.h"
 #include "request.h"
 #include "shared.h"
 #include "streamname.h"
@@ -43,5 +44,6 @@ _PG_init(void)
 	alvyn_shared_init();
 	alvyn_tenant_init();
 	alvyn_gate_init();
+	alvyn_outbox_init();
 	MarkGUCPrefixReserved("alvyn");
 }

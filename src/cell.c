@@ -49,7 +49,6 @@
 
 static Oid	cell_relation(Oid schema, const char *name);
 static Size cell_width(Relation rel);
-static char *cell_data(Page page, ItemPointer tid);
 
 /*
  * Open a table of the schema that "function" is in.
@@ -115,7 +114,7 @@ void
 alvyn_cell_read(Cell *cell, void *copy)
 {
 	LockBuffer(cell->buffer, BUFFER_LOCK_SHARE);
-	memcpy(copy, cell_data(BufferGetPage(cell->buffer), &cell->tid),
+	memcpy(copy, alvyn_cell_columns(BufferGetPage(cell->buffer), &cell->tid),
 		   cell->width);
 	LockBuffer(cell->buffer, BUFFER_LOCK_UNLOCK);
 }
@@ -132,7 +131,7 @@ alvyn_cell_lock(Cell *cell)
 	cell->change = GenericXLogStart(cell->rel);
 	LockBuffer(cell->buffer, BUFFER_LOCK_EXCLUSIVE);
 	page = GenericXLogRegisterBuffer(cell->change, cell->buffer, 0);
-	return cell_data(page, &cell->tid);
+	return alvyn_cell_columns(page, &cell->tid);
 }
 
 /*
@@ -157,6 +156,19 @@ alvyn_cell_close(Cell *cell)
 {
 	ReleaseBuffer(cell->buffer);
 	table_close(cell->rel, NoLock);
+}
+
+/*
+ * Where the columns of a row begin on a page.
+ */
+char *
+alvyn_cell_columns(Page page, ItemPointer tid)
+{
+	ItemId		item = PageGetItemId(page, ItemPointerGetOffsetNumber(tid));
+	HeapTupleHeader row = (HeapTupleHeader) PageGetItem(page, item);
+
+	Assert(ItemIdIsNormal(item));
+	return (char *) row + row->t_hoff;
 }
 
 /*
@@ -194,17 +206,4 @@ cell_width(Relation rel)
 		width = att_align_nominal(width, column->attalign) + column->attlen;
 	}
 	return width;
-}
-
-/*
- * Where the columns of a row begin on a page.
- */
-static char *
-cell_data(Page page, ItemPointer tid)
-{
-	ItemId		item = PageGetItemId(page, ItemPointerGetOffsetNumber(tid));
-	HeapTupleHeader row = (HeapTupleHeader) PageGetItem(page, item);
-
-	Assert(ItemIdIsNormal(item));
-	return (char *) row + row->t_hoff;
 }

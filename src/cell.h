@@ -36,6 +36,7 @@ extern bool alvyn_cell_find(Cell *cell, Oid function, const char *table,
 extern void alvyn_cell_read(Cell *cell, void *copy);
 extern char *alvyn_cell_lock(Cell *cell);
 extern void alvyn_cell_unlock(Cell *cell, bool changed);
+extern char *alvyn_cell_columns(Page page, ItemPointer tid);
 extern void alvyn_cell_close(Cell *cell);
 
 #endif							/* CELL_H */
