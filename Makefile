@@ -68,6 +68,7 @@ INSTALL_SQL = \
 	sql/install/48_tenant.sql \
 	sql/install/50_gate.sql \
 	sql/install/90_maintain.sql \
+	sql/install/91_status.sql \
 	sql/install/99_privilege.sql
 DATA_built = sql/$(EXTENSION)--$(EXTVERSION).sql
 DATA = $(filter-out $(DATA_built),$(wildcard sql/$(EXTENSION)--*.sql))
@@ -130,7 +131,8 @@ REGRESS = \
 	inbox \
 	inbox_errors \
 	tenant \
-	tenant_errors
+	tenant_errors \
+	status
 REGRESS_OPTS = --inputdir=test --load-extension=$(EXTENSION)
 ISOLATION = \
 	race_expected \

@@ -65,8 +65,22 @@ static const Profile profiles[] = {
 	compare_finish, "A.json B.json", 2},
 };
 
+/* A command that a script does. */
+typedef struct Script
+{
+	const char *name;
+	const char *help;
+} Script;
+
+static const Script scripts[] = {
+	{"outbox", "signed messages in, work out to workers, drained"},
+	{"invoke", "requests with quotas and a governor, beyond what the gate lets in"},
+	{"limits", "single calls against what the server does by itself"},
+};
+
 static const Profile *profile_find(const char *name);
-static int	limits(char **argv);
+static bool script_find(const char *name);
+static int	script_run(char **argv);
 static void usage(void);
 static int	complain(void);
 
@@ -79,8 +93,8 @@ main(int argc, char **argv)
 	const Profile *profile;
 	bool		passed;
 
-	if (argc > 1 && strcmp(argv[1], "limits") == 0)
-		return limits(argv + 1);
+	if (argc > 1 && script_find(argv[1]))
+		return script_run(argv);
 	if (argc < 2 || (profile = profile_find(argv[1])) == NULL)
 	{
 		usage();
@@ -113,13 +127,31 @@ main(int argc, char **argv)
 }
 
 /*
- * A script does that, with options of its own.
+ * Is a command done by a script, with options of its own?
+ */
+static bool
+script_find(const char *name)
+{
+	for (int i = 0; i < lengthof(scripts); i++)
+	{
+		if (strcmp(scripts[i].name, name) == 0)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Let the script do it: "limits" is one, "service" has the others.
  */
 static int
-limits(char **argv)
+script_run(char **argv)
 {
-	char	   *script = run_format("%s/limits", run_home());
+	bool		limits = strcmp(argv[1], "limits") == 0;
+	char	   *script = run_format("%s/%s", run_home(),
+									limits ? "limits" : "service");
 
+	if (limits)
+		argv++;
 	argv[0] = script;
 	execv(script, argv);
 	fprintf(stderr, "alvyn_bench: could not run \"%s\": %m\n", script);
@@ -144,8 +176,8 @@ usage(void)
 		   "Usage: alvyn_bench COMMAND [OPTION]...\n\nCommands:\n");
 	for (int i = 0; i < lengthof(profiles); i++)
 		printf("  %-10s %s\n", profiles[i].name, profiles[i].help);
-	printf("  %-10s %s\n", "limits",
-		   "single calls against what the server does by itself");
+	for (int i = 0; i < lengthof(scripts); i++)
+		printf("  %-10s %s\n", scripts[i].name, scripts[i].help);
 	printf("\nalvyn_bench COMMAND --help lists the options of a command.\n"
 		   "Exit code 0: passed, 1: failed, 2: wrong options.\n");
 }
