@@ -162,3 +162,36 @@ CREATE FUNCTION limits.project(event alvyn.event) RETURNS void
         ON CONFLICT (stream_id)
         DO UPDATE SET balance = balances.balance + excluded.balance
 $$;
+
+-- Events of so many keys, to be delivered.
+CREATE PROCEDURE limits.write_work(events integer, keys integer)
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    FOR batch IN 0 .. events / 10000 - 1 LOOP
+        PERFORM alvyn.append_streams(
+            array_agg('work-' || n % keys),
+            array_agg('Ordered'::text),
+            array_agg(jsonb_build_object('n', batch * 10000 + n)))
+           FROM generate_series(0, 9999) AS n;
+        COMMIT;
+    END LOOP;
+END
+$$;
+
+-- A worker delivers up to 100 events.
+CREATE FUNCTION limits.deliver(worker text) RETURNS bigint
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    fence bigint;
+    positions bigint[];
+BEGIN
+    SELECT min(d.fence), array_agg(d.position) INTO fence, positions
+      FROM alvyn.claim('limits', worker, 100) AS d;
+    IF fence IS NOT NULL THEN
+        PERFORM alvyn.complete('limits', fence, positions);
+    END IF;
+    RETURN cardinality(positions);
+END
+$$;
