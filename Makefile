@@ -34,6 +34,7 @@ OBJS = \
 	src/pending.o \
 	src/feed.o \
 	src/page.o \
+	src/retention.o \
 	src/read.o \
 	src/projection.o \
 	src/worker.o \
@@ -57,6 +58,7 @@ INSTALL_SQL = \
 	sql/install/21_load.sql \
 	sql/install/22_verify.sql \
 	sql/install/30_snapshot.sql \
+	sql/install/35_retention.sql \
 	sql/install/40_feed.sql \
 	sql/install/41_consumer.sql \
 	sql/install/42_projection.sql \
@@ -115,6 +117,8 @@ REGRESS = \
 	read_page \
 	read_page_errors \
 	read_backwards \
+	retention \
+	retention_errors \
 	consumer \
 	consumer_errors \
 	consumer_group \
@@ -159,6 +163,7 @@ ISOLATION = \
 	feed_snapshot \
 	feed_changes \
 	page_order \
+	retention_race \
 	consumer_race \
 	consumer_lease \
 	projection_race \

@@ -153,8 +153,11 @@ alvyn_state(PG_FUNCTION_ARGS)
 
 	alvyn_log_open_read(&log, fcinfo->flinfo->fn_oid);
 	if (alvyn_stream_find(&log, id, GetActiveSnapshot(), &row))
+	{
+		alvyn_stream_check_readable(id, &row);
 		alvyn_snapshot_compute(&log, def, id, &row, at_version,
 							   GetActiveSnapshot(), &state);
+	}
 	alvyn_log_close_read(&log);
 
 	values[STATE_STATE] = JsonbPGetDatum(state.state);

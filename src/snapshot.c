@@ -111,7 +111,11 @@ alvyn_snapshot_version(PG_FUNCTION_ARGS)
 	alvyn_definition_check_stream(def, id);
 	alvyn_log_open_read(&log, fcinfo->flinfo->fn_oid);
 	if (alvyn_stream_find(&log, id, snapshot, &row))
+	{
 		snapshot_read(&log, def, &row, PG_INT64_MAX, snapshot, &version);
+		if (version == 0 && row.version_floor > 0)
+			alvyn_stream_refuse_removed(id, &row);
+	}
 	alvyn_log_close_read(&log);
 	PG_RETURN_INT64(Max(version, 1));
 }
@@ -246,7 +250,9 @@ alvyn_snapshot_fold(EventLog *log, const SnapshotDefinition *def,
 
 	state = snapshot_read(log, def, row, at_version, snapshot,
 						  &result->snapshot_version);
-	first = Max(result->snapshot_version, row->version_floor) + 1;
+	if (state == NULL && row->version_floor > 0 && at_version > 0)
+		alvyn_stream_refuse_removed(stream_id, row);
+	first = result->snapshot_version + 1;
 	if (state == NULL)
 		state = def->initial_state;
 
@@ -303,7 +309,10 @@ snapshot_maintain(Maintenance *m, const SnapshotDefinition *def)
 	if (mark && mark->schema_version == def->schema_version &&
 		mark->version <= *m->head && mark->counted <= *m->head)
 		now = *mark;
-	now.counted = Max(now.counted, m->row->version_floor);
+
+	/* Without its beginning, a stream needs a snapshot to go on from. */
+	if (m->row->version_floor > 0 && now.version <= m->row->version_floor)
+		return false;
 	if (now.handled + (*m->head - now.counted) < def->every)
 		return false;
 

@@ -80,6 +80,7 @@ PG_FUNCTION_INFO_V1(alvyn_stream_version);
 PG_FUNCTION_INFO_V1(alvyn_load_stream);
 PG_FUNCTION_INFO_V1(alvyn_prefix_end);
 
+static void stream_guard_tag(EventLog *log, const text *id, LOCKTAG *guard);
 static bool stream_guard(EventLog *log, text *id, LOCKTAG *guard);
 static bool stream_fetch(EventLog *log, text *id, Snapshot snapshot);
 static bool stream_is_free(TupleTableSlot *slot);
@@ -129,7 +130,8 @@ alvyn_stream_version(PG_FUNCTION_ARGS)
  * alvyn.load_stream(stream_id text, from_version bigint) returns bigint
  *
  * The number of a stream, or NULL when there is none; raises 22023 for
- * arguments that alvyn.load() must refuse.
+ * arguments that alvyn.load() must refuse, 55000 when the stream is tombstoned
+ * or the version was removed.  Version 1 stands for what is left.
  */
 Datum
 alvyn_load_stream(PG_FUNCTION_ARGS)
@@ -146,6 +148,9 @@ alvyn_load_stream(PG_FUNCTION_ARGS)
 	alvyn_log_close_read(&log);
 	if (!found)
 		PG_RETURN_NULL();
+	alvyn_stream_check_readable(id, &row);
+	if (PG_GETARG_INT64(1) > 1 && PG_GETARG_INT64(1) <= row.version_floor)
+		alvyn_stream_refuse_removed(id, &row);
 	PG_RETURN_INT64(row.stream_no);
 }
 
@@ -283,6 +288,35 @@ alvyn_stream_discard(EventLog *log, StreamRow *row)
 }
 
 /*
+ * Refuse to read a stream that is closed for ever.
+ */
+void
+alvyn_stream_check_readable(const text *id, const StreamRow *row)
+{
+	if (row->state == STREAM_TOMBSTONED)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("stream \"%s\" is %s", text_to_cstring(id),
+						"tombstoned"),
+				 errdetail("It can be neither loaded nor used again.")));
+}
+
+/*
+ * Refuse to read what was removed.
+ */
+void
+alvyn_stream_refuse_removed(const text *id, const StreamRow *row)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("history of stream \"%s\" was removed",
+					text_to_cstring(id)),
+			 errdetail("Versions up to %lld are gone.",
+					   (long long) row->version_floor),
+			 err_generic_string(PG_DIAG_CONSTRAINT_NAME, "history_removed")));
+}
+
+/*
  * Take a row out of a slot.
  */
 void
@@ -301,6 +335,34 @@ alvyn_stream_read(TupleTableSlot *slot, StreamRow *row)
 }
 
 /*
+ * Has nobody else the lock of a stream in the lock manager at this moment?
+ */
+bool
+alvyn_stream_is_unlocked(EventLog *log, const text *id)
+{
+	LOCKTAG		guard;
+
+	stream_guard_tag(log, id, &guard);
+	if (LockAcquire(&guard, ExclusiveLock, false, true) == LOCKACQUIRE_NOT_AVAIL)
+		return false;
+	LockRelease(&guard, ExclusiveLock, false);
+	return true;
+}
+
+/*
+ * The name of a stream in the lock manager.
+ */
+static void
+stream_guard_tag(EventLog *log, const text *id, LOCKTAG *guard)
+{
+	uint64		hash = hash_bytes_extended((unsigned char *) VARDATA_ANY(id),
+										   VARSIZE_ANY_EXHDR(id), 0);
+
+	SET_LOCKTAG_OBJECT(*guard, MyDatabaseId, log->catalog->streams,
+					   (uint32) hash, (uint16) (hash >> 32));
+}
+
+/*
  * Take the lock of a stream in the lock manager.  Returns whether it must be
  * given back once the row is locked, because the transaction holds enough.
  */
@@ -308,11 +370,8 @@ static bool
 stream_guard(EventLog *log, text *id, LOCKTAG *guard)
 {
 	LocalTransactionId transaction = alvyn_local_transaction_id();
-	uint64		hash = hash_bytes_extended((unsigned char *) VARDATA_ANY(id),
-										   VARSIZE_ANY_EXHDR(id), 0);
 
-	SET_LOCKTAG_OBJECT(*guard, MyDatabaseId, log->catalog->streams,
-					   (uint32) hash, (uint16) (hash >> 32));
+	stream_guard_tag(log, id, guard);
 	if (LockAcquire(guard, ExclusiveLock, false, false) != LOCKACQUIRE_OK)
 		return false;
 	if (guards_transaction != transaction)

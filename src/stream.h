@@ -67,9 +67,12 @@ extern int16 alvyn_stream_hash(const char *id, int length);
 extern bool alvyn_stream_find(EventLog *log, text *id, Snapshot snapshot,
 							  StreamRow *row);
 extern bool alvyn_stream_lock(EventLog *log, text *id, StreamRow *row);
+extern bool alvyn_stream_is_unlocked(EventLog *log, const text *id);
 extern bool alvyn_stream_create(EventLog *log, text *id, StreamRow *row);
 extern void alvyn_stream_update_marks(EventLog *log, StreamRow *row);
 extern void alvyn_stream_discard(EventLog *log, StreamRow *row);
+extern void alvyn_stream_check_readable(const text *id, const StreamRow *row);
+extern void alvyn_stream_refuse_removed(const text *id, const StreamRow *row);
 extern void alvyn_stream_read(TupleTableSlot *slot, StreamRow *row);
 
 #endif							/* STREAM_H */

@@ -403,7 +403,8 @@ BEGIN
            AND NOT EXISTS (SELECT FROM generate_series(1, cardinality(s.snapshots), 5) AS m (first)
                             WHERE s.snapshots[m.first] = v_snapshot.snapshot_no
                               AND s.snapshots[m.first + 1] = v_snapshot.schema_version)
-           AND alvyn.stream_version(s.stream_id) - s.version_floor >= v_snapshot.every
+           AND s.version_floor = 0
+           AND alvyn.stream_version(s.stream_id) >= v_snapshot.every
          ORDER BY s.stream_id
          LIMIT rebuild_snapshots.max_streams
     LOOP

@@ -28,6 +28,7 @@ CREATE TABLE alvyn.consumer_partitions (
     fence bigint NOT NULL DEFAULT 0,
     lease_until timestamptz,
     active_at timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
+    removal_no bigint NOT NULL DEFAULT alvyn.max_removal(),
     CONSTRAINT consumer_partitions_pkey PRIMARY KEY (name, partition)
 );
 COMMENT ON TABLE alvyn.consumer_partitions IS
@@ -36,6 +37,8 @@ COMMENT ON COLUMN alvyn.consumer_partitions."position" IS
     'Everything up to here was processed or is not wanted';
 COMMENT ON COLUMN alvyn.consumer_partitions.fence IS
     'Number of the lease; an older one is refused';
+COMMENT ON COLUMN alvyn.consumer_partitions.removal_no IS
+    'Last removal of history when the consumer was created or reset; it misses none up to here';
 
 SELECT pg_catalog.pg_extension_config_dump('alvyn.consumer_definitions', '');
 SELECT pg_catalog.pg_extension_config_dump('alvyn.consumer_partitions', '');
@@ -149,6 +152,7 @@ BEGIN
     -- A new fence takes the partitions from whoever works on them.
     UPDATE alvyn.consumer_partitions c
        SET "position" = v_position,
+           removal_no = alvyn.max_removal(),
            owner = NULL,
            fence = c.fence + 1,
            lease_until = NULL,
@@ -234,6 +238,60 @@ RETURN (first_slot.partition * 1024 + first_slot.partitions - 1) / first_slot.pa
 COMMENT ON FUNCTION alvyn.first_slot(int, int) IS
     'First slot of a partition; it ends before the first slot of the next';
 
+-- To be called after reading, as a removal can commit before it.
+CREATE FUNCTION alvyn.check_removals(
+    name text,
+    partition int
+) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    v_last bigint := alvyn.max_removal();
+    v_stream text;
+    v_removed bigint;
+    v_checkpoint bigint;
+BEGIN
+    IF v_last <= (SELECT c.removal_no
+                    FROM alvyn.consumer_partitions c
+                   WHERE c.name = check_removals.name
+                     AND c.partition = check_removals.partition) THEN
+        RETURN;
+    END IF;
+    IF v_last > (SELECT max(r.removal_no) FROM alvyn.removals r) IS NOT FALSE THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'serialization_failure',
+            MESSAGE = 'could not serialize access due to a removal of history',
+            HINT = 'Repeat the transaction.';
+    END IF;
+    SELECT s.stream_id, r."position", c."position" INTO v_stream, v_removed, v_checkpoint
+      FROM alvyn.consumer_partitions c
+      JOIN alvyn.consumer_definitions d ON d.name = c.name
+      JOIN alvyn.removals r ON r."position" > c."position" AND r.removal_no > c.removal_no
+      JOIN alvyn.streams s ON s.stream_no = r.stream_no
+     WHERE c.name = check_removals.name
+       AND c.partition = check_removals.partition
+       AND (d.category IS NULL OR split_part(s.stream_id, '-', 1) = d.category)
+       AND (d.prefix IS NULL OR starts_with(s.stream_id, d.prefix))
+       AND (d.key IS NOT NULL
+            OR s.slot >= alvyn.first_slot(c.partition, d.partitions)
+               AND s.slot < alvyn.first_slot(c.partition + 1, d.partitions))
+     ORDER BY r."position"
+     LIMIT 1;
+    IF FOUND THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'object_not_in_prerequisite_state',
+            MESSAGE = format('history that consumer "%s" has not read was removed', check_removals.name),
+            DETAIL = format('The checkpoint is %s; events of stream "%s" were removed up to position %s.',
+                            v_checkpoint, v_stream, v_removed),
+            HINT = 'To go on with what is left, use reset_consumer() with a start.',
+            CONSTRAINT = 'history_removed';
+    END IF;
+END
+$$;
+COMMENT ON FUNCTION alvyn.check_removals(text, int) IS
+    'Raise an error when events behind a checkpoint that the consumer may want were removed since it was created or reset';
+
 CREATE FUNCTION alvyn.consume(
     name text,
     partition int,
@@ -261,12 +319,15 @@ BEGIN
         -- Nothing wanted: the next call need not look at all that again.
         v_bound := alvyn.skip(v_partition."position", v_consumer.category, v_consumer.prefix, v_consumer.types,
                               v_consumer.snapshots, v_consumer.key, v_first, v_last, true);
+        PERFORM alvyn.check_removals(consume.name, consume.partition);
         IF v_bound > v_partition."position" THEN
             UPDATE alvyn.consumer_partitions c
                SET "position" = v_bound
              WHERE c.name = consume.name
                AND c.partition = consume.partition;
         END IF;
+    ELSE
+        PERFORM alvyn.check_removals(consume.name, consume.partition);
     END IF;
 END
 $$;

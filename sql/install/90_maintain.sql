@@ -36,3 +36,32 @@ END
 $$;
 COMMENT ON FUNCTION alvyn.purge_idempotency_keys(int) IS
     'Remove idempotency keys older than alvyn.idempotency_retention and all windows of the inbox, the oldest first; returns how many';
+
+CREATE FUNCTION alvyn.maintain(
+    max_rows int DEFAULT 10000
+) RETURNS TABLE (
+    task text,
+    rows bigint,
+    more boolean
+)
+LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE SECURITY DEFINER ROWS 3
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF maintain.max_rows < 1 THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'invalid_parameter_value',
+            MESSAGE = 'argument "max_rows" must be at least 1',
+            DETAIL = format('It is %s.', maintain.max_rows);
+    END IF;
+    RETURN QUERY
+    SELECT 'tombstones', t.rows, t.more FROM alvyn.maintain_tombstones(maintain.max_rows) t;
+    RETURN QUERY
+    SELECT 'retention', t.rows, t.more FROM alvyn.maintain_retentions(maintain.max_rows) t;
+    RETURN QUERY
+    SELECT 'idempotency keys', p.count, p.count = maintain.max_rows
+      FROM alvyn.purge_idempotency_keys(maintain.max_rows) p (count);
+END
+$$;
+COMMENT ON FUNCTION alvyn.maintain(int) IS
+    'One batch of each task of maintenance, of up to max_rows rows; call it again while there is more';

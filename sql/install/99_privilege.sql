@@ -13,6 +13,9 @@ GRANT SELECT ON
     alvyn.snapshots,
     alvyn.deciders,
     alvyn.consumer_definitions,
+    alvyn.removals,
+    alvyn.retentions,
+    alvyn.tombstones,
     alvyn.consumer_partitions,
     alvyn.consumers,
     alvyn.projections,
@@ -143,6 +146,21 @@ REVOKE EXECUTE ON FUNCTION
     alvyn.take_tokens(text, int),
     alvyn.return_tokens(text, int),
     alvyn.stretch_tokens(text, double precision),
+    alvyn.truncate_stream(text, bigint),
+    alvyn.archive_stream(text),
+    alvyn.unarchive_stream(text),
+    alvyn.tombstone_stream(text),
+    alvyn.set_retention(text, interval, bigint),
+    alvyn.maintain(int),
+    alvyn.lock_stream(text, boolean),
+    alvyn.lock_existing(text),
+    alvyn.raise_floor(text, bigint),
+    alvyn.set_stream_state(text, text),
+    alvyn.retained_from(bigint, bigint, bigint, interval, bigint, bigint),
+    alvyn.retain_stream(text, interval, bigint, bigint),
+    alvyn.maintain_retentions(bigint),
+    alvyn.maintain_tombstones(bigint),
+    alvyn.check_removals(text, int),
     alvyn.purge_idempotency_keys(int)
 FROM alvyn_reader;
 GRANT EXECUTE ON FUNCTION
@@ -224,6 +242,12 @@ GRANT EXECUTE ON FUNCTION
     alvyn.revoke_api_key(text),
     alvyn.set_quota(text, text, bigint, bigint, bigint),
     alvyn.account_usage(int),
+    alvyn.truncate_stream(text, bigint),
+    alvyn.archive_stream(text),
+    alvyn.unarchive_stream(text),
+    alvyn.tombstone_stream(text),
+    alvyn.set_retention(text, interval, bigint),
+    alvyn.maintain(int),
     alvyn.purge_idempotency_keys(int)
 TO alvyn_admin;
 

@@ -128,7 +128,7 @@ SET ROLE test_admin;
 SELECT alvyn.rebuild_snapshots('Logic');
 SELECT state FROM alvyn.state('logic-1', 'Logic') WHERE replayed_events = 0;
 RESET ROLE;
-SELECT proname FROM pg_proc WHERE pronamespace = 'alvyn'::regnamespace AND prosecdef AND prosrc ~ 'take_snapshot|execute|append|state\(';
+SELECT proname FROM pg_proc WHERE pronamespace = 'alvyn'::regnamespace AND prosecdef AND prosrc ~ 'alvyn\.(try_)?(take_snapshot|execute|append|state)[a-z_]*\(';
 SELECT alvyn.drop_decider('logic');
 SELECT alvyn.drop_snapshot('Logic');
 
