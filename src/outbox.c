@@ -85,6 +85,7 @@ static void outbox_subxact(SubXactEvent event, SubTransactionId subxact,
 						   SubTransactionId parent, void *arg);
 static void outbox_find(Cell *cell, Oid function, Datum topic,
 						Datum partition);
+static HeapTupleHeader outbox_row(FunctionCallInfo fcinfo, int arg);
 static void outbox_find_row(Cell *cell, FunctionCallInfo fcinfo);
 static char *outbox_columns(FunctionCallInfo fcinfo, int arg, Size width);
 static PendingChange *outbox_pending(Cell *cell);
@@ -282,17 +283,32 @@ outbox_find(Cell *cell, Oid function, Datum topic, Datum partition)
 }
 
 /*
- * Find the row that the first argument is a version of.
+ * A row in an argument, as a caller may have made it up.
+ */
+static HeapTupleHeader
+outbox_row(FunctionCallInfo fcinfo, int arg)
+{
+	HeapTupleHeader row = PG_GETARG_HEAPTUPLEHEADER(arg);
+
+	if (row->t_infomask & HEAP_HASNULL)
+		elog(ERROR, "row of a partition has nulls");
+	return row;
+}
+
+/*
+ * Find the row that the arguments are versions of.  Both are checked before
+ * anything is held that only the end of the transaction would release.
  */
 static void
 outbox_find_row(Cell *cell, FunctionCallInfo fcinfo)
 {
-	HeapTupleHeader row = PG_GETARG_HEAPTUPLEHEADER(0);
+	HeapTupleHeader row = outbox_row(fcinfo, 0);
 	bool		isnull;
 	Datum		topic = GetAttributeByNum(row, PARTITION_TOPIC, &isnull);
 	Datum		partition = GetAttributeByNum(row, PARTITION_PARTITION,
 											  &isnull);
 
+	(void) outbox_row(fcinfo, 1);
 	outbox_find(cell, fcinfo->flinfo->fn_oid, topic, partition);
 }
 
@@ -302,11 +318,9 @@ outbox_find_row(Cell *cell, FunctionCallInfo fcinfo)
 static char *
 outbox_columns(FunctionCallInfo fcinfo, int arg, Size width)
 {
-	HeapTupleHeader row = PG_GETARG_HEAPTUPLEHEADER(arg);
+	HeapTupleHeader row = outbox_row(fcinfo, arg);
 	char	   *copy = palloc(width);
 
-	if (row->t_infomask & HEAP_HASNULL)
-		elog(ERROR, "row of a partition has nulls");
 	memcpy(copy, (char *) row + row->t_hoff, width);
 	return copy;
 }

@@ -113,3 +113,12 @@ DROP FUNCTION failure;
 -- Nothing was changed.
 SELECT alvyn.complete('one', 3072, ARRAY[2]);
 SELECT topic, position, in_flight, parked, dead FROM alvyn.outboxes;
+
+-- Rows that somebody made up are refused, and nothing of them stays behind.
+SELECT alvyn.change_partition(jsonb_populate_record(p, '{"topic": null}'), p) FROM alvyn.outbox_partitions p WHERE topic = 'one';
+SELECT alvyn.change_partition(jsonb_populate_record(p, '{"partition": null}'), p) FROM alvyn.outbox_partitions p WHERE topic = 'one';
+BEGIN;
+SAVEPOINT s;
+SELECT alvyn.change_at_commit(p, jsonb_populate_record(p, '{"topic": null}')) FROM alvyn.outbox_partitions p WHERE topic = 'one';
+ROLLBACK TO s;
+COMMIT;
