@@ -98,7 +98,7 @@ static bool quotas_valid = false;
 static int	nquotas = 0;
 static Quota quotas[MAX_PERIODS];
 static TimestampTz quotas_end;	/* when the first period ends */
-static bool charged = false;	/* by the transaction that is running */
+static bool charged = false;	/* or read, by the running transaction */
 static Oid	quotas_table = InvalidOid;
 static Oid	usage_table = InvalidOid;
 
@@ -331,6 +331,8 @@ tenant_read(EventLog *log)
 {
 	Oid			schema = log->catalog->schema;
 
+	/* As far as this gets before an error, it must not be kept. */
+	charged = true;
 	nquotas = 0;
 	quotas_end = DT_NOEND;
 	quotas_valid = true;

@@ -177,6 +177,27 @@ SELECT version FROM alvyn.append('q-1', 23, 'A', '1');
 -- Commands are decided, and then refused.
 SET alvyn.tenant = 'q';
 SELECT version FROM alvyn.execute('acc-9', '5');
+-- What could not be read is read again.
+SET alvyn.tenant = 'q';
+SET lock_timeout = 10;
+BEGIN;
+LOCK TABLE alvyn.usage_hours;
+PREPARE TRANSACTION 'usage';
+SELECT version FROM alvyn.append('q-2', 0, 'A', '1');
+ROLLBACK PREPARED 'usage';
+SELECT version FROM alvyn.append_batch('q-2', 0, '{A,A}', '{1,1}');
+SET alvyn.tenant = 'q';
+BEGIN;
+LOCK TABLE alvyn.tenant_quotas;
+PREPARE TRANSACTION 'quotas';
+BEGIN;
+SAVEPOINT s;
+SELECT version FROM alvyn.append('q-2', 0, 'A', '1');
+ROLLBACK TO s;
+COMMIT;
+ROLLBACK PREPARED 'quotas';
+SELECT version FROM alvyn.append_batch('q-2', 0, '{A,A}', '{1,1}');
+RESET lock_timeout;
 RESET alvyn.tenant;
 \set VERBOSITY default
 
