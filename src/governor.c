@@ -54,7 +54,7 @@
 
 #define NS_PER_SECOND		1e9
 #define NS_PER_MS			INT64CONST(1000000)
-#define NS_PER_US			1000
+#define NANOS_PER_MICRO			1000
 
 /* The longest that a caller may wait. */
 #define LONGEST_WAIT_US		USECS_PER_DAY
@@ -121,7 +121,7 @@ alvyn_acquire(PG_FUNCTION_ARGS)
 	{
 		Interval   *retry_in = palloc0(sizeof(Interval));
 
-		retry_in->time = (delay + NS_PER_US - 1) / NS_PER_US;
+		retry_in->time = (delay + NANOS_PER_MICRO - 1) / NANOS_PER_MICRO;
 		values[1] = IntervalPGetDatum(retry_in);
 		nulls[1] = false;
 	}
@@ -296,7 +296,7 @@ governor_wait(FunctionCallInfo fcinfo)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("argument \"%s\" is out of range", "wait"),
 				 errdetail("It must be 0 to 1 day.")));
-	return wait * NS_PER_US;
+	return wait * NANOS_PER_MICRO;
 }
 
 /*
@@ -370,7 +370,7 @@ governor_give_back(Governor *governor, double tokens, int64 arrival)
 static int64
 governor_now(Bucket *bucket)
 {
-	int64		now = GetCurrentTimestamp() * NS_PER_US;
+	int64		now = GetCurrentTimestamp() * NANOS_PER_MICRO;
 
 	if (now < bucket->seen)
 		bucket->arrival -= bucket->seen - now;
