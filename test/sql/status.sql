@@ -1,6 +1,6 @@
 -- status() has one row for each thing to watch, whatever the state of the
 -- store, and its numbers follow what happens.
-SELECT concern, unit, value >= 0 AS counted FROM alvyn.status();
+SELECT concern, unit, coalesce(value, 0) >= 0 AS counted FROM alvyn.status();
 
 -- An append that is under way is seen, with its process.
 BEGIN;
