@@ -119,6 +119,7 @@ REGRESS = \
 	read_backwards \
 	retention \
 	retention_errors \
+	retention_readers \
 	consumer \
 	consumer_errors \
 	consumer_group \

@@ -48,7 +48,7 @@
 
 /* Columns of alvyn.outbox_partitions. */
 #define PARTITION_PARTITION	1
-#define PARTITION_TOPIC		13
+#define PARTITION_TOPIC		14
 
 PG_FUNCTION_INFO_V1(alvyn_partition_state);
 PG_FUNCTION_INFO_V1(alvyn_change_partition);

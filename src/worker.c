@@ -515,7 +515,8 @@ worker_notify(WorkerState *state)
 }
 
 /*
- * Step: maintain, if the extension can.
+ * Step: maintain, if the extension can, and soon again where there is more to
+ * do.  A task that did nothing waits for somebody, but retention has moved on.
  */
 static void
 worker_maintain(WorkerState *state)
@@ -525,7 +526,13 @@ worker_maintain(WorkerState *state)
 	List	   *name = list_make2(makeString("alvyn"), makeString("maintain"));
 
 	if (OidIsValid(LookupFuncName(name, 1, types, true)))
-		(void) worker_call("SELECT alvyn.maintain($1)", 1, types, values, NULL);
+	{
+		if (worker_call("SELECT pg_catalog.count(*) FROM alvyn.maintain($1) m "
+						"WHERE m.more AND (m.rows OPERATOR(pg_catalog.>) 0 "
+						"OR m.task OPERATOR(pg_catalog.=) 'retention')",
+						1, types, values, NULL) > 0)
+			state->maintain_at = GetCurrentTimestamp();
+	}
 }
 
 /*

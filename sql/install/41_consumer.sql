@@ -38,7 +38,7 @@ COMMENT ON COLUMN alvyn.consumer_partitions."position" IS
 COMMENT ON COLUMN alvyn.consumer_partitions.fence IS
     'Number of the lease; an older one is refused';
 COMMENT ON COLUMN alvyn.consumer_partitions.removal_no IS
-    'Last removal of history when the consumer was created or reset; it misses none up to here';
+    'A removal of history up to which the consumer misses nothing, or has accepted it';
 
 SELECT pg_catalog.pg_extension_config_dump('alvyn.consumer_definitions', '');
 SELECT pg_catalog.pg_extension_config_dump('alvyn.consumer_partitions', '');
@@ -239,6 +239,48 @@ COMMENT ON FUNCTION alvyn.first_slot(int, int) IS
     'First slot of a partition; it ends before the first slot of the next';
 
 -- To be called after reading, as a removal can commit before it.
+CREATE FUNCTION alvyn.missed_removal(
+    after bigint,
+    accepted bigint,
+    category text,
+    prefix text,
+    key text[],
+    first_slot int,
+    last_slot int,
+    OUT last bigint,
+    OUT stream_id text,
+    OUT "position" bigint
+)
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    last := alvyn.max_removal();
+    IF last <= missed_removal.accepted THEN
+        RETURN;
+    END IF;
+    IF last > (SELECT max(r.removal_no) FROM alvyn.removals r) IS NOT FALSE THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'serialization_failure',
+            MESSAGE = 'could not serialize access due to a removal of history',
+            HINT = 'Repeat the transaction.';
+    END IF;
+    SELECT s.stream_id, r."position" INTO missed_removal.stream_id, missed_removal."position"
+      FROM alvyn.removals r
+      JOIN alvyn.streams s ON s.stream_no = r.stream_no
+     WHERE r."position" > missed_removal.after
+       AND r.removal_no > missed_removal.accepted
+       AND (missed_removal.category IS NULL OR split_part(s.stream_id, '-', 1) = missed_removal.category)
+       AND (missed_removal.prefix IS NULL OR starts_with(s.stream_id, missed_removal.prefix))
+       AND (missed_removal.key IS NOT NULL
+            OR s.slot BETWEEN missed_removal.first_slot AND missed_removal.last_slot)
+     ORDER BY r."position"
+     LIMIT 1;
+END
+$$;
+COMMENT ON FUNCTION alvyn.missed_removal(bigint, bigint, text, text, text[], int, int) IS
+    'Number of the last removal of history, and the first one behind a position that a filter may want and that is not accepted';
+
 CREATE FUNCTION alvyn.check_removals(
     name text,
     partition int
@@ -247,46 +289,33 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    v_last bigint := alvyn.max_removal();
-    v_stream text;
-    v_removed bigint;
-    v_checkpoint bigint;
+    v_consumer record;
+    v_missed record;
 BEGIN
-    IF v_last <= (SELECT c.removal_no
-                    FROM alvyn.consumer_partitions c
-                   WHERE c.name = check_removals.name
-                     AND c.partition = check_removals.partition) THEN
-        RETURN;
-    END IF;
-    IF v_last > (SELECT max(r.removal_no) FROM alvyn.removals r) IS NOT FALSE THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'serialization_failure',
-            MESSAGE = 'could not serialize access due to a removal of history',
-            HINT = 'Repeat the transaction.';
-    END IF;
-    SELECT s.stream_id, r."position", c."position" INTO v_stream, v_removed, v_checkpoint
+    SELECT c."position", c.removal_no, d.category, d.prefix, d.key, d.partitions INTO v_consumer
       FROM alvyn.consumer_partitions c
       JOIN alvyn.consumer_definitions d ON d.name = c.name
-      JOIN alvyn.removals r ON r."position" > c."position" AND r.removal_no > c.removal_no
-      JOIN alvyn.streams s ON s.stream_no = r.stream_no
      WHERE c.name = check_removals.name
-       AND c.partition = check_removals.partition
-       AND (d.category IS NULL OR split_part(s.stream_id, '-', 1) = d.category)
-       AND (d.prefix IS NULL OR starts_with(s.stream_id, d.prefix))
-       AND (d.key IS NOT NULL
-            OR s.slot >= alvyn.first_slot(c.partition, d.partitions)
-               AND s.slot < alvyn.first_slot(c.partition + 1, d.partitions))
-     ORDER BY r."position"
-     LIMIT 1;
-    IF FOUND THEN
+       AND c.partition = check_removals.partition;
+    SELECT * INTO v_missed
+      FROM alvyn.missed_removal(v_consumer."position", v_consumer.removal_no, v_consumer.category, v_consumer.prefix,
+                                v_consumer.key, alvyn.first_slot(check_removals.partition, v_consumer.partitions),
+                                alvyn.first_slot(check_removals.partition + 1, v_consumer.partitions) - 1);
+    IF v_missed."position" IS NOT NULL THEN
         RAISE EXCEPTION USING
             ERRCODE = 'object_not_in_prerequisite_state',
             MESSAGE = format('history that consumer "%s" has not read was removed', check_removals.name),
             DETAIL = format('The checkpoint is %s; events of stream "%s" were removed up to position %s.',
-                            v_checkpoint, v_stream, v_removed),
+                            v_consumer."position", v_missed.stream_id, v_missed."position"),
             HINT = 'To go on with what is left, use reset_consumer() with a start.',
             CONSTRAINT = 'history_removed';
     END IF;
+    -- None so far: they need not be looked at again.
+    UPDATE alvyn.consumer_partitions c
+       SET removal_no = v_missed.last
+     WHERE c.name = check_removals.name
+       AND c.partition = check_removals.partition
+       AND c.removal_no < v_missed.last;
 END
 $$;
 COMMENT ON FUNCTION alvyn.check_removals(text, int) IS

@@ -442,7 +442,8 @@ DECLARE
 BEGIN
     -- The generation that is built may even be ahead, when events came between.
     UPDATE alvyn.consumer_partitions c
-       SET "position" = b."position"
+       SET "position" = b."position",
+           removal_no = b.removal_no
       FROM alvyn.consumer_partitions b
      WHERE c.name = swap_generation.name
        AND b.name = swap_generation.name || '/rebuild'
@@ -585,15 +586,19 @@ BEGIN
         CONTINUE WHEN v_parked.generation || '/' || v_parked.stream_id = ANY (v_failed);
         SELECT * INTO v_event FROM alvyn.read(v_parked."position" - 1, 1, snapshots => true, wait => false);
         BEGIN
-            -- An event that was removed from the store meanwhile is not missed.
-            IF v_event."position" = v_parked."position" THEN
-                PERFORM alvyn.handle(alvyn.handler_function(v_projection.name,
-                                                            CASE v_parked.generation WHEN v_projection.building
-                                                            THEN coalesce(v_projection.building_handler, v_projection.handler)
-                                                            ELSE v_projection.handler END),
-                                     ARRAY[v_event], v_projection.name, v_parked.generation, retry_parked_under.path);
-                v_count := v_count + 1;
+            IF v_event."position" IS DISTINCT FROM v_parked."position" THEN
+                v_event."position" := v_parked."position";
+                v_event.stream_id := v_parked.stream_id;
+                RAISE EXCEPTION USING
+                    ERRCODE = 'object_not_in_prerequisite_state',
+                    MESSAGE = format('event at position %s was removed', v_parked."position");
             END IF;
+            PERFORM alvyn.handle(alvyn.handler_function(v_projection.name,
+                                                        CASE v_parked.generation WHEN v_projection.building
+                                                        THEN coalesce(v_projection.building_handler, v_projection.handler)
+                                                        ELSE v_projection.handler END),
+                                 ARRAY[v_event], v_projection.name, v_parked.generation, retry_parked_under.path);
+            v_count := v_count + 1;
             PERFORM alvyn.unpark_event(v_parked.name, v_parked.generation, v_parked."position");
         EXCEPTION WHEN OTHERS THEN
             IF alvyn.is_transient(SQLSTATE) THEN

@@ -46,6 +46,7 @@ CREATE TABLE alvyn.outbox_partitions (
     lease_until timestamptz NOT NULL DEFAULT '-infinity',
     suspect_until bigint NOT NULL DEFAULT 0,
     run_rows bigint NOT NULL DEFAULT 0,
+    removal_no bigint NOT NULL DEFAULT alvyn.max_removal(),
     run_retry boolean NOT NULL DEFAULT false,
     worker name COLLATE "C" NOT NULL DEFAULT '',
     topic text COLLATE "C" NOT NULL,
@@ -67,6 +68,8 @@ COMMENT ON COLUMN alvyn.outbox_partitions.suspect_until IS
     'A run that ended here got no answer: its events are delivered one by one';
 COMMENT ON COLUMN alvyn.outbox_partitions.run_rows IS
     'Number of events of the run that have rows in parked_deliveries';
+COMMENT ON COLUMN alvyn.outbox_partitions.removal_no IS
+    'A removal of history up to which the partition misses nothing, or has accepted it';
 
 CREATE TABLE alvyn.parked_deliveries (
     topic text COLLATE "C" NOT NULL,
@@ -407,6 +410,36 @@ $$;
 COMMENT ON FUNCTION alvyn.promote(alvyn.outbox_definitions, int, text) IS
     'Let the first held event of a key be delivered if nothing is before it';
 
+-- To be called after reading, as a removal can commit before it.
+CREATE FUNCTION alvyn.check_outbox_removals(
+    outbox alvyn.outbox_definitions,
+    state alvyn.outbox_partitions
+) RETURNS bigint
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    v_missed record;
+BEGIN
+    SELECT * INTO v_missed
+      FROM alvyn.missed_removal(state."position", state.removal_no, outbox.category, outbox.prefix, outbox.key,
+                                alvyn.first_slot(state.partition, outbox.partitions),
+                                alvyn.first_slot(state.partition + 1, outbox.partitions) - 1);
+    IF v_missed."position" IS NOT NULL THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'object_not_in_prerequisite_state',
+            MESSAGE = format('history that outbox "%s" has not delivered was removed', outbox.topic),
+            DETAIL = format('Partition %s is at position %s; events of stream "%s" were removed up to position %s.',
+                            state.partition, state."position", v_missed.stream_id, v_missed."position"),
+            HINT = 'To go on with what is left, use reset_outbox() with a start.',
+            CONSTRAINT = 'history_removed';
+    END IF;
+    RETURN greatest(v_missed.last, state.removal_no);
+END
+$$;
+COMMENT ON FUNCTION alvyn.check_outbox_removals(alvyn.outbox_definitions, alvyn.outbox_partitions) IS
+    'Raise an error when events behind the position of a partition that it may want were removed; returns the last removal';
+
 CREATE FUNCTION alvyn.begin_run(
     outbox alvyn.outbox_definitions,
     state alvyn.outbox_partitions,
@@ -490,18 +523,15 @@ BEGIN
         -- The event is gone, or all that have tried it gave no answer.
         IF alvyn.change_partition(v_old, alvyn.end_run(v_new)) THEN
             UPDATE alvyn.parked_deliveries d
-               SET state = CASE WHEN v_event.position IS NULL THEN 'x' ELSE 'd' END,
+               SET state = 'd',
                    attempts = v_parked.attempts + v_new.lost,
-                   error = CASE WHEN v_new.lost = 0 THEN d.error ELSE 'no answer before the end of the lease' END,
+                   error = CASE WHEN v_event.position IS NULL THEN 'the event was removed'
+                                WHEN v_new.lost = 0 THEN d.error
+                                ELSE 'no answer before the end of the lease' END,
                    since = clock_timestamp()
              WHERE d.topic = outbox.topic
                AND d.partition = claim_retry.partition
                AND d."position" = v_parked."position";
-            DELETE FROM alvyn.parked_deliveries d
-             WHERE d.topic = outbox.topic
-               AND d.partition = claim_retry.partition
-               AND d."position" = v_parked."position"
-               AND d.state = 'x';
             PERFORM alvyn.promote(outbox, claim_retry.partition, v_parked.key);
         END IF;
         RETURN;
@@ -578,6 +608,7 @@ BEGIN
                                   alvyn.first_slot(claim_new.partition + 1, outbox.partitions) - 1, true);
         END IF;
         v_new := alvyn.end_run(v_old);
+        v_new.removal_no := alvyn.check_outbox_removals(outbox, v_old);
         v_new."position" := greatest(v_after, v_old."position");
         v_new.run_retry := false;
         IF NOT trouble THEN
@@ -589,6 +620,7 @@ BEGIN
         RETURN;
     END IF;
 
+    v_new.removal_no := alvyn.check_outbox_removals(outbox, v_old);
     IF v_single THEN
         v_free := v_free[1:1];
         v_after := v_free[1].position;
@@ -895,6 +927,7 @@ BEGIN
                                           AND d.partition = state.partition
                                           AND d."position" = e.position)
                      ORDER BY e.position);
+    PERFORM alvyn.check_outbox_removals(outbox, state);
     PERFORM alvyn.refuse_position(outbox, state.fence, p)
        FROM unnest(settle.done) p
       WHERE p IS NULL OR NOT p = ANY (v_bare || v_parked);
@@ -1063,6 +1096,7 @@ BEGIN
                           AND d.partition = state.partition
                           AND d."position" = e.position);
     IF NOT FOUND THEN
+        PERFORM alvyn.check_outbox_removals(outbox, state);
         PERFORM alvyn.refuse_position(outbox, state.fence, fail_new."position");
     END IF;
     v_key := alvyn.outbox_key(v_event.stream_id, v_event.data, outbox.key);

@@ -235,6 +235,7 @@ BEGIN
        SET events = u.events + excluded.events,
            bytes = u.bytes + excluded.bytes,
            commands = u.commands + excluded.commands;
+    PERFORM alvyn.check_removals('alvyn.usage', 0);
     IF v_last > v_partition."position" THEN
         PERFORM alvyn.checkpoint('alvyn.usage', 0, NULL, v_last);
     END IF;

@@ -37,6 +37,31 @@ $$;
 COMMENT ON FUNCTION alvyn.purge_idempotency_keys(int) IS
     'Remove idempotency keys older than alvyn.idempotency_retention and all windows of the inbox, the oldest first; returns how many';
 
+-- Removals go on where usage cannot be added up.
+CREATE FUNCTION alvyn.maintain_usage(
+    max_rows int
+) RETURNS bigint
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM alvyn.consumer_definitions d WHERE d.name = 'alvyn.usage')
+       AND NOT EXISTS (SELECT FROM alvyn.tenant_quotas)
+       AND NOT EXISTS (SELECT FROM alvyn.api_keys) THEN
+        RETURN 0;
+    END IF;
+    RETURN alvyn.account_usage(maintain_usage.max_rows);
+EXCEPTION WHEN object_not_in_prerequisite_state THEN
+    RAISE WARNING USING
+        ERRCODE = 'object_not_in_prerequisite_state',
+        MESSAGE = 'could not add up usage',
+        DETAIL = SQLERRM || '.';
+    RETURN 0;
+END
+$$;
+COMMENT ON FUNCTION alvyn.maintain_usage(int) IS
+    'One batch of adding up usage, where there are tenants; returns how many positions it has come past';
+
 CREATE FUNCTION alvyn.maintain(
     max_rows int DEFAULT 10000
 ) RETURNS TABLE (
@@ -44,7 +69,7 @@ CREATE FUNCTION alvyn.maintain(
     rows bigint,
     more boolean
 )
-LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE SECURITY DEFINER ROWS 3
+LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE SECURITY DEFINER ROWS 4
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
@@ -54,6 +79,10 @@ BEGIN
             MESSAGE = 'argument "max_rows" must be at least 1',
             DETAIL = format('It is %s.', maintain.max_rows);
     END IF;
+    -- Usage first: what goes cannot be added up any more.
+    RETURN QUERY
+    SELECT 'usage', u.count, u.count = maintain.max_rows
+      FROM alvyn.maintain_usage(maintain.max_rows) u (count);
     RETURN QUERY
     SELECT 'tombstones', t.rows, t.more FROM alvyn.maintain_tombstones(maintain.max_rows) t;
     RETURN QUERY

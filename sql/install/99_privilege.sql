@@ -160,7 +160,10 @@ REVOKE EXECUTE ON FUNCTION
     alvyn.retain_stream(text, interval, bigint, bigint),
     alvyn.maintain_retentions(bigint),
     alvyn.maintain_tombstones(bigint),
+    alvyn.missed_removal(bigint, bigint, text, text, text[], int, int),
     alvyn.check_removals(text, int),
+    alvyn.check_outbox_removals(alvyn.outbox_definitions, alvyn.outbox_partitions),
+    alvyn.maintain_usage(int),
     alvyn.purge_idempotency_keys(int)
 FROM alvyn_reader;
 GRANT EXECUTE ON FUNCTION
