@@ -45,9 +45,11 @@
  *		snapshot has the last word.
  *
  * Crashes
- *		The sequence is flushed before anything is read.  A position that a
- *		reader has seen or passed is then not given again after a crash, also
- *		if the event was lost with synchronous_commit = off.
+ *		The sequence is flushed before a row is delivered or a bound told.  A
+ *		position that a reader has seen or passed is then not given again after
+ *		a crash, also if the event was lost with synchronous_commit = off.
+ *		Whoever only looks whether there is something flushes nothing: many
+ *		that wait would make the server write its WAL for each look.
  *
  * Filters
  *		The index on position carries the number of the stream.  Events of
@@ -123,6 +125,7 @@ static Oid	resolved_file = InvalidOid;
 
 static void feed_check_sequence(Oid sequence);
 static void feed_start_scan(Feed *feed);
+static void feed_flush(Feed *feed);
 static void feed_end_scan(Feed *feed);
 static bool feed_pass_hole(Feed *feed, int64 position);
 static int64 feed_exclude_passed(Feed *feed, int64 position);
@@ -185,7 +188,10 @@ alvyn_feed_next(Feed *feed, EventRow *row)
 		if (!alvyn_feed_wants_stream(feed, stream_no))
 			feed->expected = position + 1;
 		else if (feed_read_row(feed, position, row))
+		{
+			feed_flush(feed);
 			return true;
+		}
 	}
 	return false;
 }
@@ -196,6 +202,16 @@ alvyn_feed_next(Feed *feed, EventRow *row)
  */
 int64
 alvyn_feed_bound(Feed *feed)
+{
+	feed_flush(feed);
+	return alvyn_feed_reached(feed);
+}
+
+/*
+ * The same, for this backend only: a crash may give the position again.
+ */
+int64
+alvyn_feed_reached(const Feed *feed)
 {
 	if (!feed->stopped && feed->high <= Max(resolved, closed))
 		return Max(feed->high, feed->expected - 1);
@@ -231,7 +247,7 @@ alvyn_feed_skip_resolved(Feed *feed)
 void
 alvyn_feed_prove(Feed *feed)
 {
-	resolved = Max(resolved, alvyn_feed_bound(feed));
+	resolved = Max(resolved, alvyn_feed_reached(feed));
 }
 
 /*
@@ -311,7 +327,7 @@ feed_start_scan(Feed *feed)
 	if (!MUTATED(3))
 		alvyn_pending_read(&feed->pending, MUTATED(5) ?
 						   feed->log->catalog->events : sequence);
-	XLogFlush(lsn);
+	feed->unflushed = lsn;
 
 	if (sequence != resolved_sequence || file != resolved_file ||
 		Max(resolved, closed) > feed->high)
@@ -333,6 +349,18 @@ feed_start_scan(Feed *feed)
 									   &feed->dirty, 2);
 	feed->scan->xs_want_itup = true;
 	index_rescan(feed->scan, keys, 2, NULL, 0);
+}
+
+/*
+ * See to it that a crash does not take back what the sequence has given.
+ */
+static void
+feed_flush(Feed *feed)
+{
+	if (feed->unflushed == InvalidXLogRecPtr)
+		return;
+	XLogFlush(feed->unflushed);
+	feed->unflushed = InvalidXLogRecPtr;
 }
 
 /*

@@ -40,6 +40,7 @@ typedef struct Feed
 
 	int64		expected;		/* the position that comes next */
 	int64		high;			/* last position handed out at the start */
+	XLogRecPtr	unflushed;		/* WAL of the sequence then, or invalid */
 	Pending		pending;		/* that held the sequence then */
 	IndexScanDesc scan;			/* or NULL when there is nothing to read */
 	SnapshotData dirty;
@@ -54,6 +55,7 @@ extern void alvyn_feed_begin(Feed *feed, EventLog *log,
 							 bool wait);
 extern bool alvyn_feed_next(Feed *feed, EventRow *row);
 extern int64 alvyn_feed_bound(Feed *feed);
+extern int64 alvyn_feed_reached(const Feed *feed);
 extern bool alvyn_feed_is_resolved(const Feed *feed);
 extern void alvyn_feed_skip_resolved(Feed *feed);
 extern void alvyn_feed_prove(Feed *feed);

@@ -289,7 +289,7 @@ wait_until(FunctionCallInfo fcinfo, const FeedFilter *filter, int64 after,
 		read_open(&log, fcinfo);
 		alvyn_feed_begin(&feed, &log, filter, after, false);
 		found = alvyn_feed_next(&feed, &row);
-		after = Max(after, found ? after : alvyn_feed_bound(&feed));
+		after = Max(after, found ? after : alvyn_feed_reached(&feed));
 		alvyn_feed_end(&feed);
 		read_close(&log);
 		if (found)
