@@ -40,3 +40,5 @@ SELECT * FROM alvyn.read_backwards(0);
 SELECT * FROM alvyn.read_backwards(max_count => -1);
 SELECT * FROM alvyn.read_backwards(types => ARRAY['A', NULL]);
 SELECT alvyn.position_at(NULL);
+
+DROP FUNCTION outcome;

@@ -37,3 +37,5 @@ FROM unnest(ARRAY['SELECT alvyn.truncate_stream(''none'', 1)', 'SELECT alvyn.arc
                   'SELECT alvyn.state(''s-1'', ''N'', 0)', 'SELECT * FROM alvyn.load_latest(''s-1'', ''N'')', 'SELECT * FROM alvyn.consume(''c'')',
                   'SELECT alvyn.set_retention(NULL, NULL, 1)', 'SELECT alvyn.set_retention(repeat(''x'', 513), NULL, 1)',
                   'SELECT alvyn.set_retention(''s'', ''-1 day'', 1)', 'SELECT alvyn.set_retention(''s'', NULL, -1)', 'SELECT alvyn.maintain(0)']) call;
+
+DROP FUNCTION outcome;
