@@ -170,7 +170,8 @@ ISOLATION = \
 	projection_race \
 	projection_rebuild \
 	inbox_race \
-	tenant_quota
+	tenant_quota \
+	outbox_race
 ISOLATION_OPTS = --inputdir=test --outputdir=. --load-extension=$(EXTENSION)
 
 # TAP tests start servers of their own, which root may not.
