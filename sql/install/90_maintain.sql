@@ -72,6 +72,8 @@ CREATE FUNCTION alvyn.maintain(
 LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE SECURITY DEFINER ROWS 4
 SET search_path = pg_catalog, pg_temp
 AS $$
+DECLARE
+    v_usage bigint;
 BEGIN
     IF maintain.max_rows < 1 THEN
         RAISE EXCEPTION USING
@@ -79,14 +81,18 @@ BEGIN
             MESSAGE = 'argument "max_rows" must be at least 1',
             DETAIL = format('It is %s.', maintain.max_rows);
     END IF;
-    -- Usage first: what goes cannot be added up any more.
+    -- What goes cannot be added up any more, so usage comes to its end first.
+    v_usage := alvyn.maintain_usage(maintain.max_rows);
     RETURN QUERY
-    SELECT 'usage', u.count, u.count = maintain.max_rows
-      FROM alvyn.maintain_usage(maintain.max_rows) u (count);
-    RETURN QUERY
-    SELECT 'tombstones', t.rows, t.more FROM alvyn.maintain_tombstones(maintain.max_rows) t;
-    RETURN QUERY
-    SELECT 'retention', t.rows, t.more FROM alvyn.maintain_retentions(maintain.max_rows) t;
+    SELECT 'usage', v_usage, v_usage = maintain.max_rows;
+    IF v_usage = maintain.max_rows THEN
+        RETURN QUERY VALUES ('tombstones', 0::bigint, true), ('retention', 0::bigint, true);
+    ELSE
+        RETURN QUERY
+        SELECT 'tombstones', t.rows, t.more FROM alvyn.maintain_tombstones(maintain.max_rows) t;
+        RETURN QUERY
+        SELECT 'retention', t.rows, t.more FROM alvyn.maintain_retentions(maintain.max_rows) t;
+    END IF;
     RETURN QUERY
     SELECT 'idempotency keys', p.count, p.count = maintain.max_rows
       FROM alvyn.purge_idempotency_keys(maintain.max_rows) p (count);

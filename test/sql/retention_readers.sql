@@ -6,7 +6,7 @@ DROP EXTENSION alvyn;
 CREATE EXTENSION alvyn;
 \set VERBOSITY terse
 \set SHOW_CONTEXT never
-CREATE FUNCTION outcome(call text) RETURNS text LANGUAGE plpgsql AS $$
+CREATE FUNCTION told(call text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     v_constraint text;
     v_result text;
@@ -36,35 +36,35 @@ SELECT alvyn.create_projection('p', 'see(alvyn.event)'), alvyn.create_projection
 SELECT alvyn.run_projection('p', 4), alvyn.run_projection('other', 2);
 SELECT alvyn.truncate_stream('a-1', 5);
 SELECT alvyn.run_projection('p');
-SELECT outcome('SELECT alvyn.run_projection(''p'')'), outcome('SELECT alvyn.run_projection(''other'', 2)');
+SELECT told('SELECT alvyn.run_projection(''p'')'), told('SELECT alvyn.run_projection(''other'', 2)');
 SELECT alvyn.create_projection('late', 'see(alvyn.event)');
-SELECT outcome('SELECT alvyn.run_projection(''late'')');
+SELECT told('SELECT alvyn.run_projection(''late'')');
 
 -- A rebuild accepts it, goes on while the old generation is stopped, and
 -- hands that on; what is removed later is told again.
 SELECT alvyn.rebuild_projection('p');
-SELECT outcome('SELECT alvyn.run_projection(''p'', 3)');
+SELECT told('SELECT alvyn.run_projection(''p'', 3)');
 SELECT error_sqlstate, error_message FROM alvyn.projection_status WHERE name = 'p';
-SELECT outcome('SELECT alvyn.run_projection(''p'', 1)');
+SELECT told('SELECT alvyn.run_projection(''p'', 1)');
 SELECT generation, building FROM alvyn.projection_status WHERE name = 'p';
-SELECT outcome('SELECT alvyn.run_projection(''p'', 3)');
+SELECT told('SELECT alvyn.run_projection(''p'', 3)');
 SELECT position FROM alvyn.projection_status WHERE name = 'p';
 SELECT alvyn.truncate_stream('a-1', 10);
-SELECT outcome('SELECT alvyn.run_projection(''p'', 3)');
+SELECT told('SELECT alvyn.run_projection(''p'', 3)');
 SELECT position FROM alvyn.projection_status WHERE name = 'p';
 SELECT alvyn.reset_consumer('p', '0');
-SELECT outcome('SELECT alvyn.run_projection(''p'')'), outcome('SELECT alvyn.run_projection(''p'')');
+SELECT told('SELECT alvyn.run_projection(''p'')'), told('SELECT alvyn.run_projection(''p'')');
 
 -- The generation that was built takes the place of one that had stopped
 -- before the removal, at a position that the removal lies behind.
 SELECT alvyn.create_projection('q', 'see(alvyn.event)', prefix => 'q');
 SELECT count(alvyn.append('q-' || n % 2, NULL, 'A', to_jsonb(n))) FROM generate_series(1, 10) n;
 SELECT alvyn.truncate_stream('q-1', 6), alvyn.rebuild_projection('q');
-SELECT outcome('SELECT alvyn.run_projection(''q'', 2)');
+SELECT told('SELECT alvyn.run_projection(''q'', 2)');
 SELECT generation FROM alvyn.projection_status WHERE name = 'q';
-SELECT outcome('SELECT alvyn.run_projection(''q'', 2)');
+SELECT told('SELECT alvyn.run_projection(''q'', 2)');
 SELECT generation FROM alvyn.projection_status WHERE name = 'q';
-SELECT outcome('SELECT alvyn.run_projection(''q'', 2)');
+SELECT told('SELECT alvyn.run_projection(''q'', 2)');
 SELECT error_sqlstate FROM alvyn.projection_status WHERE name = 'q';
 
 -- Parked events that were removed stay listed, with the reason, until they
@@ -88,16 +88,16 @@ SELECT fence, count(*) FROM alvyn.claim('mail', 'w', 2) GROUP BY fence;
 SELECT alvyn.truncate_stream('mail-1', 2);
 -- What the claim has in hand: all of it can be completed, a part cannot, as
 -- the rest would pass for delivered.
-SELECT outcome(format('SELECT alvyn.complete(''mail'', 1024, ARRAY[%s])', position)) AS complete,
-       outcome(format('SELECT alvyn.fail(''mail'', 1024, %s, ''x'')', position)) AS fail,
-       outcome(format('SELECT alvyn.fail(''mail'', 1024, %s, ''x'')', position - 1)) AS fail_removed
+SELECT told(format('SELECT alvyn.complete(''mail'', 1024, ARRAY[%s])', position)) AS complete,
+       told(format('SELECT alvyn.fail(''mail'', 1024, %s, ''x'')', position)) AS fail,
+       told(format('SELECT alvyn.fail(''mail'', 1024, %s, ''x'')', position - 1)) AS fail_removed
 FROM alvyn.read(prefix => 'mail-0', max_count => 1);
 SELECT alvyn.complete('mail', 1024, ARRAY[position - 1, position]) FROM alvyn.read(prefix => 'mail-0', max_count => 1);
 SELECT fence, count(*) FROM alvyn.claim('mail', 'w', 2) GROUP BY fence;
 SELECT alvyn.complete('mail', 2048, array_agg(position)) FROM (SELECT position FROM alvyn.read(prefix => 'mail', max_count => 3) OFFSET 1) e;
 SELECT alvyn.truncate_stream('mail-1', 5);
 SELECT alvyn.claim('mail', 'w');
-SELECT outcome('SELECT alvyn.claim(''mail'', ''w'')'), outcome('SELECT count(*) FROM alvyn.claim(''two'', ''w'')');
+SELECT told('SELECT alvyn.claim(''mail'', ''w'')'), told('SELECT count(*) FROM alvyn.claim(''two'', ''w'')');
 SELECT in_flight FROM alvyn.outboxes WHERE topic = 'mail';
 SELECT alvyn.reset_outbox('mail');
 SELECT count(*) FROM alvyn.claim('mail', 'w');
@@ -117,20 +117,21 @@ SELECT alvyn.skip_dead_letter('retry', position) FROM alvyn.dead_letters WHERE t
 SELECT version FROM alvyn.claim('retry', 'w');
 
 -- Usage: maintain() adds it up before it removes anything, in batches, where
--- there are tenants; what was removed before is told.
+-- there are tenants, and removes nothing while there is more; what was removed
+-- before is told.
 SELECT * FROM alvyn.maintain(1000);
 SELECT alvyn.set_quota('acme', 'month', 1000);
 SET alvyn.tenant = 'acme';
 SELECT count(alvyn.append('use-' || n % 2, NULL, 'A', '1')) FROM generate_series(1, 6) n;
 RESET alvyn.tenant;
-SELECT rows, more FROM alvyn.maintain(10) WHERE task = 'usage';
+SELECT * FROM alvyn.maintain(10);
 SELECT rows > 10, more FROM alvyn.maintain(1000) WHERE task = 'usage';
 SELECT sum(events) FROM alvyn.usage;
 SET alvyn.tenant = 'acme';
 SELECT count(alvyn.append('use-' || n % 2, NULL, 'A', '1')) FROM generate_series(1, 6) n;
 RESET alvyn.tenant;
 SELECT alvyn.truncate_stream('use-0', 5), alvyn.tombstone_stream('use-1');
-SELECT outcome('SELECT alvyn.account_usage()');
+SELECT told('SELECT alvyn.account_usage()');
 SELECT task, rows FROM alvyn.maintain();
 SELECT sum(events) FROM alvyn.usage;
 SELECT position = 0 FROM alvyn.consumers WHERE name = 'alvyn.usage';
@@ -139,5 +140,5 @@ SELECT task, rows FROM alvyn.maintain();
 COMMIT;
 SELECT alvyn.reset_consumer('alvyn.usage', 'now'), alvyn.account_usage();
 SELECT (alvyn.verify()).ok;
-DROP FUNCTION see(alvyn.event), outcome(text);
+DROP FUNCTION see(alvyn.event), told(text);
 DROP TABLE seen, broken;

@@ -200,6 +200,23 @@ $listener->query('LISTEN alvyn');
 until_received(append('n-1', 1), 'one that comes late is told of the next event');
 $listener->quit;
 
+# It maintains: what is due goes, in one interval however many batches of the
+# worker that takes, and usage is added up before.
+query('SELECT alvyn.stop_worker()');
+my $due = append('old-1', 2500);
+query(q{SELECT alvyn.set_quota('acme', 'month', 1000000), alvyn.set_retention('old-', NULL, 10)});
+query(q{SET alvyn.tenant = 'acme'; SELECT alvyn.append('old-2', NULL, 'A', '1')});
+query("SELECT alvyn.start_worker(maintain_interval => '1 hour')");
+until_true("(SELECT count(*) FROM alvyn.load('old-1')) = 10", 'the worker applies retention');
+until_true("(SELECT sum(events) FROM alvyn.usage) = 1", 'and adds usage up');
+query("SELECT alvyn.tombstone_stream('old-1'), alvyn.stop_worker()");
+query("SELECT alvyn.start_worker(maintain_interval => '1 hour')");
+until_true("NOT EXISTS (SELECT FROM alvyn.read(prefix => 'old-1')) AND NOT EXISTS (SELECT FROM alvyn.tombstones)", 'and removes what is tombstoned');
+is(query('SELECT (alvyn.verify()).ok'), 't', 'and leaves a store that is whole');
+query("SELECT alvyn.set_retention('old-', NULL, NULL)");
+query('SELECT alvyn.stop_worker()');
+query("SELECT alvyn.start_worker('300 ms', '1 s')");
+
 # Arguments, roles, room.
 is(failure("SELECT alvyn.start_worker('0 s')"), '22023', 'an interval is more than nothing');
 is(failure("SELECT alvyn.start_worker(NULL, '2 days')"), '22023', 'and at most a day');
