@@ -90,7 +90,7 @@ BEGIN
       FROM alvyn.parked_events p;
     RETURN NEXT;
 
-    -- What maintain() could remove; counted to 10,000.
+    -- What maintain() could remove: keys and streams, each counted to 10,000.
     concern := 'retention debt';
     unit := 'rows';
     SELECT count(*) INTO value
@@ -101,6 +101,9 @@ BEGIN
                        (SELECT max(s.dedup_window) FROM alvyn.inbox_sources s))
              LIMIT 10000) o;
     detail := jsonb_build_object('idempotency_keys', value);
+    SELECT value + t.count, detail || jsonb_build_object('tombstoned_streams', t.count)
+      INTO value, detail
+      FROM (SELECT count(*) AS count FROM (SELECT FROM alvyn.tombstones LIMIT 10000) o) t;
     RETURN NEXT;
 
     unit := 'bytes';

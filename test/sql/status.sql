@@ -21,6 +21,11 @@ SELECT version FROM alvyn.append('status-1', 1, 'A', '{}', idempotency_key => 's
 SELECT value FROM alvyn.status() WHERE concern = 'retention debt';
 UPDATE alvyn.idempotency_keys SET created_at = 'epoch' WHERE key = 'status';
 SELECT value FROM alvyn.status() WHERE concern = 'retention debt';
+-- And tombstoned streams until they are empty.
+SELECT alvyn.tombstone_stream('status-1');
+SELECT value, detail FROM alvyn.status() WHERE concern = 'retention debt';
+SELECT count(*) FROM alvyn.maintain();
+SELECT value, detail FROM alvyn.status() WHERE concern = 'retention debt';
 
 -- Sizes are those of the server.
 SELECT value = pg_total_relation_size('alvyn.events') AS right FROM alvyn.status() WHERE concern = 'size of events';
