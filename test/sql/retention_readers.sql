@@ -140,5 +140,21 @@ SELECT task, rows FROM alvyn.maintain();
 COMMIT;
 SELECT alvyn.reset_consumer('alvyn.usage', 'now'), alvyn.account_usage();
 SELECT (alvyn.verify()).ok;
-DROP FUNCTION see(alvyn.event), told(text);
+
+-- The look is cheap: at the end of the feed always, far behind it from the
+-- second time on, however many removals there are.
+CREATE FUNCTION pages(query text) RETURNS int LANGUAGE plpgsql AS $$
+DECLARE
+    v_plan json;
+BEGIN
+    EXECUTE 'EXPLAIN (ANALYZE, BUFFERS, FORMAT json) ' || query INTO v_plan;
+    RETURN (v_plan -> 0 -> 'Plan' ->> 'Shared Hit Blocks')::int + (v_plan -> 0 -> 'Plan' ->> 'Shared Read Blocks')::int;
+END
+$$;
+SELECT alvyn.create_consumer('end', start => 'now'), alvyn.create_consumer('behind', prefix => 'a-0');
+INSERT INTO alvyn.removals SELECT n, -n, n FROM generate_series(100001, 110000) n;
+SELECT count(*) FROM alvyn.consume('end');
+SELECT count(*) FROM alvyn.consume('behind', 1);
+SELECT pages('SELECT * FROM alvyn.consume(''end'')') < 50 AS idle, pages('SELECT * FROM alvyn.consume(''behind'', 1)') < 100 AS behind;
+DROP FUNCTION pages(text), see(alvyn.event), told(text);
 DROP TABLE seen, broken;
