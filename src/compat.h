@@ -53,6 +53,13 @@ alvyn_materialize(FunctionCallInfo fcinfo)
 }
 #endif
 
+/* 15 tells why an HMAC could not be computed. */
+#if PG_VERSION_NUM >= 150000
+#define alvyn_hmac_error(ctx) pg_hmac_error(ctx)
+#else
+#define alvyn_hmac_error(ctx) "no reason was given"
+#endif
+
 /* 16 replaced the privilege checks for each kind of object by one. */
 #if PG_VERSION_NUM >= 160000
 #define alvyn_function_aclcheck(function, role, mode) \

@@ -21,6 +21,7 @@
 #include "catalog/pg_type.h"
 #include "common/hmac.h"
 #include "common/sha2.h"
+#include "compat.h"
 #include "fmgr.h"
 #include "utils/array.h"
 
@@ -81,7 +82,7 @@ hmac_compute(const bytea *secret, const bytea *body, uint8 *result)
 		pg_hmac_update(ctx, (const uint8 *) VARDATA_ANY(body),
 					   VARSIZE_ANY_EXHDR(body)) < 0 ||
 		pg_hmac_final(ctx, result, PG_SHA256_DIGEST_LENGTH) < 0)
-		elog(ERROR, "could not compute HMAC: %s", pg_hmac_error(ctx));
+		elog(ERROR, "could not compute HMAC: %s", alvyn_hmac_error(ctx));
 	pg_hmac_free(ctx);
 }
 
