@@ -48,8 +48,12 @@ for my $turn ('first', 'vacuumed', 'rolled back', 'broken')
 			SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0; $report"),
 		$expected, "$turn: also in parallel");
 }
-# Every form of append is refused, with one error, and the session lives on.
-for my $call ("append('s-1', NULL, 'A', '{}')", "append('new-1', 0, 'A', '{}')", "try_append('s-1', 0, 'A', '{}')",
+# Every form of append, and what changes rows in place, is refused, with one
+# error, and the session lives on.
+$primary->safe_psql('postgres', "SELECT alvyn.create_outbox('mail'), alvyn.create_governor('mail', 1, 1)");
+$primary->wait_for_catchup($standby, 'replay');
+for my $call ("claim('mail', 'w')", "complete('mail', 1024, ARRAY[1])", "fail('mail', 1024, 1, 'no')", "acquire('mail')",
+	"append('s-1', NULL, 'A', '{}')", "append('new-1', 0, 'A', '{}')", "try_append('s-1', 0, 'A', '{}')",
 	"append_batch('s-1', NULL, ARRAY['A'], ARRAY['1']::jsonb[])",
 	"append_streams(ARRAY['s-1', 'new-1'], ARRAY['A', 'B'], ARRAY['1', '2']::jsonb[])",
 	"append('s-1', NULL, 'A', '{}', idempotency_key => 'k')")
